@@ -83,6 +83,10 @@ def test_with_a_namespace_each_is_the_same_behind_the_namespace_in_braces() -> N
     assert all_of(keys) == {kind: f"{{team-a}}:{name}" for kind, name in SEED.items()}
     assert all(name.startswith(keys.beginnings) for name in all_of(keys).values())
     assert (keys.prefix, keys.namespace) == ("{team-a}:", "team-a")
+    # Of triggers, whose program has its own user: the operator's knows none of these.
+    assert keys.trigger_events == "{team-a}:agenttrigger:events"
+    assert keys.trigger_memory("9f1c", "ab") == "{team-a}:agenttrigger:9f1c:made:ab"
+    assert not keys.trigger_events.startswith(keys.beginnings)
 
 
 def test_what_goes_with_a_session_is_every_key_of_its_worker() -> None:

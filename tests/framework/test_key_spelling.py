@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "contracts/src/orbiter_contracts/queues.py"
 PARTS = re.compile(
-    r"worker:(developer|po|posessions|lifecycle)|session:user|agenttask:|:(input|output|dead|lease)\b"
+    r"worker:(developer|po|posessions|lifecycle)|session:user|agent(task|trigger):|:(input|output|dead|lease)\b"
 )
 PLACES = [ROOT / name for name in ("contracts", "wrapper", "operator", "triggers")]
 SOURCES = sorted(

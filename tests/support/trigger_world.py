@@ -7,8 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import kopf
+from redis.asyncio import Redis
 from support.eventually import eventually
 from support.fake_api import FakeApi, Object
+from support.webhooks import MASTER_KEY, REPOSITORY
 
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials
@@ -16,7 +18,8 @@ from orbiter_operator.kube.leader_election import Leader
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import Metrics
 from orbiter_operator.runtime.supervisor import end
-from orbiter_triggers.controller.app import Triggers
+from orbiter_operator.streams.client import blocking_client, redis_client
+from orbiter_triggers.controller.app import Triggers, Webhooks
 
 NAMESPACE = "team"
 SIX = datetime(2026, 11, 30, 6, tzinfo=UTC)
@@ -25,11 +28,13 @@ SIX = datetime(2026, 11, 30, 6, tzinfo=UTC)
 class TriggerWorld:
     """A fake cluster, and the controller of triggers in it."""
 
-    def __init__(self, api: FakeApi) -> None:
+    def __init__(self, api: FakeApi, redis_url: str = "") -> None:
         self.api = api
+        self.redis_url = redis_url
         self.now = SIX - timedelta(minutes=30)
         self.health = Health()
         self.metrics = Metrics()
+        self.clients: list[Redis] = []
         self._controller: asyncio.Task[None] | None = None
         self.triggers: Triggers | None = None
         self.api.listeners.append(self._stamped)
@@ -50,6 +55,9 @@ class TriggerWorld:
         if self._controller is not None:
             await end([self._controller])
             self._controller = None
+        for client in self.clients:
+            await client.aclose()
+        self.clients.clear()
 
     def kill_soon(self) -> None:
         """Cancel it from inside of a request."""
@@ -69,6 +77,11 @@ class TriggerWorld:
                 clock=time.monotonic,
             )
             await leader.acquire()
+            webhooks = None
+            if self.redis_url:
+                redis, reader = redis_client(self.redis_url), blocking_client(self.redis_url)
+                self.clients += redis, reader
+                webhooks = Webhooks(redis, reader, MASTER_KEY, url="https://hooks.example.com")
             self.triggers = Triggers(
                 namespaces=[NAMESPACE],
                 resync_seconds=600,
@@ -76,6 +89,7 @@ class TriggerWorld:
                 leader=leader,
                 metrics=self.metrics,
                 health=self.health,
+                webhooks=webhooks,
                 clock=lambda: self.now,
             )
             await self.triggers.run()
@@ -96,6 +110,12 @@ class TriggerWorld:
             assert changed is not None
             return changed
         return self.api.put("agenttriggers", {"metadata": meta, "spec": whole})
+
+    def apply_github(self, name: str = "fixes", **spec: Any) -> Object:
+        """The same of one that hears a repository."""
+        template = {"spec": {"prompt": "Fix ${{event.title}}."}}
+        source = {"github": {"repository": REPOSITORY}}
+        return self.apply(name, **{"source": source, "taskTemplate": template} | spec)
 
     def at(self, moment: datetime) -> None:
         """It is so late now, and whoever waits for that is told."""

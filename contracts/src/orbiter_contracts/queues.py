@@ -16,6 +16,9 @@ PO_GROUP: Final = "po-worker"
 OPERATOR_GROUP: Final = "orbiter-operator"
 """Group on the developer output and on the lifecycle stream."""
 
+TRIGGERS_GROUP: Final = "orbiter-triggers"
+"""Group on the stream of events of triggers: the triggers' controller."""
+
 DATA_FIELD: Final = "data"
 """The one field of every stream entry: the message's JSON."""
 TASK_FIELD: Final = "agenttask"
@@ -222,6 +225,20 @@ class Keys:
         A worker whose agent has asked something stores it, the next attempt's worker restores it.
         """
         return f"{self.prefix}agenttask:{uid}:snapshot"
+
+    @property
+    def trigger_events(self) -> str:
+        """Stream of the events that the receiver of webhooks has let in, of all triggers."""
+        return f"{self.prefix}agenttrigger:events"
+
+    def trigger_memory(self, uid: str, digest: str) -> str:
+        """Key that is there while it is remembered that an event has made its task.
+
+        Args:
+            uid: The trigger's uid.
+            digest: Of the event's key, as the task's name has it.
+        """
+        return f"{self.prefix}agenttrigger:{uid}:made:{digest}"
 
     def _po(self, worker_id: str, kind: str) -> str:
         return f"{self.prefix}worker:po:{worker_id}:{kind}"

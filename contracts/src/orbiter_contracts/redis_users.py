@@ -52,6 +52,31 @@ BOUNDS_TRANSCRIPTS: Final = ("+scan", "+memory|usage", "+ttl", "+info", "+xtrim"
 """The same, to keep transcripts within a part of Redis, and to let them lapse."""
 
 
+_EVENTS_OF_ALL: Final = Keys().trigger_events.replace("events", "*")
+_ANY_NAMESPACE: Final = "{*}:"
+
+
+def triggers_rules() -> Rules:
+    """What the controller of triggers may: read events of all namespaces, and remember tasks."""
+    return (
+        *_NOTHING,
+        f"~{_ANY_NAMESPACE}{_EVENTS_OF_ALL}",
+        *(*_CONNECTION, "+@transaction", "+client|unblock"),
+        *("+xreadgroup", "+xack", "+xdel", "+xrange", "+xadd", "+xgroup|create"),
+        *("+mget", "+set", "+eval", "+evalsha", "+script|load"),
+    )
+
+
+def receiver_rules() -> Rules:
+    """What the receiver of webhooks may: add events, and see how many there are."""
+    return (
+        *_NOTHING,
+        f"~{_ANY_NAMESPACE}{Keys().trigger_events}",
+        *(*_CONNECTION, "+@transaction"),
+        *("+xadd", "+xlen", "+memory|usage", "+expire"),
+    )
+
+
 def worker_user(namespace: str) -> str:
     """Name of the user of a namespace's developer workers."""
     return f"w:{namespace}"

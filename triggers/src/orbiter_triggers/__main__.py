@@ -4,45 +4,27 @@ Reading order from here: `controller/app`, then the way of a trigger: `controlle
 `controller/reconcile` observes, decides (`controller/plan`, `schedule`) and acts (`template`).
 """
 
-import argparse
 import asyncio
 import signal
 import sys
 from collections.abc import Sequence
 
-from pydantic import ValidationError
-from pydantic_core import PydanticUndefined
+from orbiter_triggers.command import EXIT_FAILED, EXIT_USAGE, run_program, say
+from orbiter_triggers.settings import Settings
 
-from orbiter_triggers.settings import PREFIX, Settings
-
-_EXIT_USAGE = 2
-_EXIT_FAILED = 1
+_NAME = "orbiter-triggers"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the controller; exits with 2 when the settings are wrong, 1 when it had to give up."""
-    parser = argparse.ArgumentParser(
-        prog="orbiter-triggers",
-        description=(
-            "Makes the AgentTasks of AgentTriggers.\nNeeds the CRDs and a way to the API server: "
-            "the pod's\nservice account, or the current context of KUBECONFIG."
-        ),
-        epilog=_settings_help(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    run_program(
+        _NAME,
+        "Makes the AgentTasks of AgentTriggers.\nNeeds the CRDs and a way to the API server: "
+        "the pod's\nservice account, or the current context of KUBECONFIG.",
+        Settings,
+        _run,
+        arguments,
     )
-    parser.parse_args(arguments)
-    try:
-        settings = Settings()
-    except ValidationError as error:
-        # Values are not repeated: they may be secret.
-        for item in error.errors(include_url=False, include_input=False):
-            name = f"{PREFIX}{str(item['loc'][0]).upper()}"
-            _say(f"{name}: {item['msg'].removeprefix('Value error, ')}")
-        sys.exit(_EXIT_USAGE)
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        sys.exit(runner.run(_run(settings)))
 
 
 async def _run(settings: Settings) -> int:
@@ -61,13 +43,13 @@ async def _run(settings: Settings) -> int:
         await run_replica(settings, stop)
     except LeaseLostError as error:
         log.error("leaving", reason=str(error))
-        return _EXIT_FAILED
+        return EXIT_FAILED
     except kopf.LoginError as error:
-        _say(str(error))
-        return _EXIT_USAGE
+        say(_NAME, str(error))
+        return EXIT_USAGE
     except Exception:
         log.exception("a part has failed; the process ends to start afresh")
-        return _EXIT_FAILED
+        return EXIT_FAILED
     log.info("stopped")
     return 0
 
@@ -93,7 +75,8 @@ async def run_replica(settings: Settings, stop: asyncio.Event) -> None:
     from orbiter_operator.runtime.health import Health, HealthServer
     from orbiter_operator.runtime.metrics import Metrics
     from orbiter_operator.runtime.supervisor import end
-    from orbiter_triggers.controller.app import Triggers
+    from orbiter_operator.streams.client import blocking_client, redis_client
+    from orbiter_triggers.controller.app import Triggers, Webhooks
 
     log = structlog.get_logger("orbiter_triggers")
     metrics, health = Metrics(), Health()
@@ -112,6 +95,15 @@ async def run_replica(settings: Settings, stop: asyncio.Event) -> None:
 
         async def lead() -> None:
             await leader.acquire()
+            webhooks = None
+            if settings.redis_url and settings.webhook_master_key:
+                webhooks = Webhooks(
+                    redis_client(settings.redis_url),
+                    blocking_client(settings.redis_url),
+                    settings.webhook_master_key,
+                    settings.webhook_generation,
+                    settings.webhook_url,
+                )
             triggers = Triggers(
                 namespaces=settings.watch_namespaces,
                 resync_seconds=settings.resync_seconds,
@@ -119,6 +111,7 @@ async def run_replica(settings: Settings, stop: asyncio.Event) -> None:
                 leader=leader,
                 metrics=metrics,
                 health=health,
+                webhooks=webhooks,
             )
             await triggers.run()
 
@@ -131,22 +124,6 @@ async def run_replica(settings: Settings, stop: asyncio.Event) -> None:
             await leader.release()
         if not work.cancelled():
             work.result()
-
-
-def _settings_help() -> str:
-    lines = ["settings (environment variables, default in brackets):"]
-    for name, field in Settings.model_fields.items():
-        default = field.default
-        if default is PydanticUndefined:
-            shown = "computed"
-        else:
-            shown = ",".join(default) if isinstance(default, tuple) else str(default)
-        lines += [f"  {PREFIX}{name.upper()} [{shown}]", f"      {field.description}"]
-    return "\n".join(lines)
-
-
-def _say(text: str) -> None:
-    print(f"orbiter-triggers: {text}", file=sys.stderr)  # noqa: T201 - for a person
 
 
 if __name__ == "__main__":

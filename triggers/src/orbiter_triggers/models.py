@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from orbiter_contracts.bounds import MAX_COUNT
+from orbiter_contracts.webhook_signatures import Scheme
 from orbiter_operator.kube.models import KubeModel, Status, Time
 
 Outcome = Literal[
@@ -46,7 +47,15 @@ class Source(KubeModel):
     webhook: WebhookSource | None = None
     cron: CronSource | None = None
 
+    @property
+    def scheme(self) -> Scheme | None:
+        """How its events come in; None for a schedule, and where not one source is written."""
+        if self.github is not None:
+            return "github" if self.webhook is None else None
+        return self.webhook.scheme if self.webhook is not None else None
 
+
+KeyField = Literal["comment", "commit", "number", "delivery", "url"]
 Names = Annotated[tuple[str, ...], Field(max_length=_MOST)]
 
 
@@ -87,7 +96,7 @@ class TriggerSpec(KubeModel):
 
     source: Source = Source()
     filters: Filters = Filters()
-    key: Literal["comment", "commit", "number", "delivery", "url"] | None = None
+    key: KeyField | None = None
     task_template: TaskTemplate = TaskTemplate()
     max_per_hour: int = Field(20, ge=1)
     when_full: Literal["Queue", "Drop"] = "Queue"
@@ -110,6 +119,8 @@ class TriggerStatus(Status):
 
     active: int = 0
     last_task: str | None = None
+    webhook_path: str | None = None
+    waiting_events: int | None = None
     last_schedule_time: Time | None = None
     next_schedule_time: Time | None = None
     missed_runs: int = Field(0, ge=0, le=MAX_COUNT)

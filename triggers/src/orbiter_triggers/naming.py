@@ -1,6 +1,7 @@
 """Names, labels and annotations of a trigger's tasks. A name follows from what made the task."""
 
 import hashlib
+import re
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -9,9 +10,14 @@ TRIGGER: Final = "orbiter.dev/agenttrigger"
 """Label of a task: the trigger that has made it."""
 SCHEDULED: Final = "orbiter.dev/scheduled-time"
 """Annotation of a task: for which time of the schedule it was made."""
+EVENT: Final = "orbiter.dev/event"
+"""Annotation of a task: the event that it was made of, as its entry in the stream is named."""
+WEBHOOK_SECRET: Final = "orbiter-webhooks"  # noqa: S105 - the name of one
+"""Secret in each namespace with the secrets of its triggers' webhooks."""
 _LONGEST: Final = 63
 _DIGEST: Final = 8
 _EVENT_DIGEST: Final = 16
+_EVENT_TAIL: Final = re.compile(rf"-([0-9a-f]{{{_EVENT_DIGEST}}})")
 
 
 def scheduled_name(trigger: str, uid: str, moment: datetime) -> str:
@@ -34,7 +40,18 @@ def event_name(trigger: str, uid: str, key: str) -> str:
         uid: Its uid.
         key: What is the same of two events that are to make one task.
     """
-    return _named(trigger, _digest(f"{uid}/event/{key}")[:_EVENT_DIGEST])
+    return _named(trigger, event_digest(uid, key))
+
+
+def event_digest(uid: str, key: str) -> str:
+    """What such a name ends with, and by what it is remembered that there was a task."""
+    return _digest(f"{uid}/event/{key}")[:_EVENT_DIGEST]
+
+
+def digest_in(name: str) -> str | None:
+    """The digest in a task's name; None when it is none of an event's."""
+    found = _EVENT_TAIL.search(name, max(len(name) - _EVENT_DIGEST - 1, 0))
+    return found[1] if found else None
 
 
 def scheduled_time(obj: dict[str, Any]) -> datetime | None:

@@ -10,7 +10,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-PREFIX: Final = "ORBITER_"
+from orbiter_triggers.command import PREFIX
+
 _SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
@@ -51,6 +52,14 @@ class Settings(BaseSettings):
     )
     resync_seconds: int = Field(
         600, ge=10, description="Seconds between two full comparisons with the cluster"
+    )
+    redis_url: str = Field(
+        "", description="Redis, for the events of webhooks; empty: none are received"
+    )
+    webhook_master_key: str = Field("", description="What the secrets of webhooks follow from")
+    webhook_generation: int = Field(1, ge=1, description="Of these secrets")
+    webhook_url: str = Field(
+        "", description="Where the receiver is reached, for instance https://hooks.example.com"
     )
     metrics_port: int = Field(9090, ge=0, le=65535, description="Port of /metrics; 0 picks one")
     health_port: int = Field(

@@ -7,16 +7,18 @@ from typing import Any, Final
 from orbiter_operator.kube.cache import Children, ObjectCache
 from orbiter_operator.kube.models import Frozen
 from orbiter_operator.kube.names import Key, owner_of, parse_time
-from orbiter_triggers.naming import KIND, TRIGGER, scheduled_name, scheduled_time
+from orbiter_triggers.naming import EVENT, KIND, TRIGGER, scheduled_name, scheduled_time
 
 Object = dict[str, Any]
+_ENTRY: Final = 64
 _ENDED: Final = frozenset({"Completed", "Failed", "Cancelled"})
 
 
 class TaskState(Frozen):
     """A trigger's task, as far as its trigger goes by it.
 
-    `scheduled` is the time of the schedule that it was made for.
+    `scheduled` is the time of the schedule that it was made for, `event` the entry of the event.
+    `branch` is the one that it pushes to, if it pushes.
     """
 
     name: str
@@ -25,6 +27,8 @@ class TaskState(Frozen):
     created: datetime
     phase: str = "Pending"
     scheduled: datetime | None = None
+    event: str = ""
+    branch: str = ""
 
     @property
     def ended(self) -> bool:
@@ -51,7 +55,19 @@ def task_state(obj: Object) -> TaskState | None:
         created=created,
         phase=str((obj.get("status") or {}).get("phase") or "Pending"),
         scheduled=scheduled,
+        event=str((meta.get("annotations") or {}).get(EVENT, ""))[:_ENTRY],
+        branch=_pushed(obj.get("spec")),
     )
+
+
+def _pushed(spec: Any) -> str:
+    """The branch that a task pushes to; "" for none."""
+    git = spec
+    for name in ("workspace", "git"):
+        git = git.get(name) if isinstance(git, dict) else None
+    if not isinstance(git, dict) or git.get("push", "Never") == "Never":
+        return ""
+    return str(git.get("branch") or "")
 
 
 class TriggerCache(ObjectCache):

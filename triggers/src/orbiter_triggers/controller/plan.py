@@ -7,41 +7,37 @@ proof that a time has made one: a task is made before the status says so.
 """
 
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
 
-from orbiter_operator.kube.models import Condition, ConditionStatus
 from orbiter_triggers.controller.cache import TaskState
 from orbiter_triggers.controller.observed import Observed, Plan, Run
-from orbiter_triggers.models import CronSource, Note, Outcome, TriggerSpec, TriggerStatus
+from orbiter_triggers.controller.plan_events import plan_events
+from orbiter_triggers.controller.status import (
+    REFUSED,
+    Ready,
+    active_tasks,
+    fired_or_before,
+    outdated_tasks,
+    room,
+    status_with,
+    until,
+)
+from orbiter_triggers.models import CronSource, Note, Outcome, TriggerSpec
 from orbiter_triggers.naming import scheduled_name, shown
 from orbiter_triggers.schedule import MOST_COUNTED, Due, due, schedule_problem
 from orbiter_triggers.template import template_problem
-
-HOUR: Final = timedelta(hours=1)
-_REFUSED: Final = "TaskRefused"
 
 
 def plan(observed: Observed) -> Plan:
     """Decide what a trigger needs next."""
     spec, now = observed.spec, observed.now
-    outdated, tidy_at = _outdated(observed)
+    outdated, tidy_at = outdated_tasks(observed)
     problem = observed.spec_error or _spec_problem(spec)
-    if problem is not None:
-        status = _status(observed, Ready("False", "InvalidSpec", problem))
-        return Plan(status=status, outdated=outdated, requeue_after=_until(now, tidy_at))
-    if spec.source.cron is None:
-        text = "events are not received by this version of Orbiter; use source.cron"
-        status = _status(observed, Ready("False", "SourceNotServed", text))
-        return Plan(status=status, outdated=outdated, requeue_after=_until(now, tidy_at))
+    if spec.source.scheme is not None and (observed.received or problem is None):
+        return plan_events(observed, problem, outdated, tidy_at)
+    if problem is not None or spec.source.cron is None:
+        status = status_with(observed, Ready("False", "InvalidSpec", problem or ""))
+        return Plan(status=status, outdated=outdated, requeue_after=until(now, tidy_at))
     return _scheduled(observed, spec.source.cron, outdated, tidy_at)
-
-
-class Ready(NamedTuple):
-    """What the condition Ready should say."""
-
-    status: ConditionStatus
-    reason: str
-    message: str
 
 
 def _spec_problem(spec: TriggerSpec) -> str | None:
@@ -70,7 +66,7 @@ def _scheduled(
     wait_until: datetime | None = None
     run: Run | None = None
     replaced: tuple[TaskState, ...] = ()
-    ready = _fired_or_before(observed, fired=bool(notes))
+    ready = fired_or_before(observed, fired=bool(notes))
     if spec.suspend:
         ready = Ready("True", "Suspended", "spec.suspend is true")
         if decided is not None:
@@ -86,7 +82,7 @@ def _scheduled(
             name = scheduled_name(observed.name, observed.uid, found.run)
             if outcome == "Fired":
                 run = Run(name=name, scheduled=found.run)
-                replaced = _active(observed) if cron.concurrency_policy == "Replace" else ()
+                replaced = active_tasks(observed) if cron.concurrency_policy == "Replace" else ()
             else:
                 notes.append(_note(now, found.run, outcome, message=why))
             if outcome in ("Fired", "Waiting"):
@@ -94,7 +90,7 @@ def _scheduled(
             else:
                 missed += 1
             if outcome == "Refused":
-                ready = Ready("False", _REFUSED, why)
+                ready = Ready("False", REFUSED, why)
     changed = {
         "last_schedule_time": decided or (last if notes else status.last_schedule_time),
         "next_schedule_time": found.next,
@@ -104,9 +100,9 @@ def _scheduled(
     return Plan(
         replaced=replaced,
         run=run,
-        status=_status(observed, ready).model_copy(update=changed),
+        status=status_with(observed, ready).model_copy(update=changed),
         outdated=outdated,
-        requeue_after=_until(now, tidy_at, found.next, wait_until),
+        requeue_after=until(now, tidy_at, found.next, wait_until),
     )
 
 
@@ -114,76 +110,21 @@ def _verdict(
     observed: Observed, cron: CronSource, run: datetime
 ) -> tuple[Outcome, str, datetime | None]:
     """What becomes of a time that is due, why, and until when it has to wait at most."""
-    spec, now = observed.spec, observed.now
     seconds = cron.starting_deadline_seconds
     # Behind it, because up to it the time still counts.
     deadline = None if seconds is None else run + timedelta(seconds=seconds + 1)
     name = scheduled_name(observed.name, observed.uid, run)
     if observed.refusal is not None and observed.refused == name:
         return "Refused", f"no task was made: {observed.refusal.message}", None
-    active = _active(observed)
+    active = active_tasks(observed)
     if active and cron.concurrency_policy == "Forbid":
         return "Waiting", f"AgentTask {active[0].name} has not ended", deadline
-    recent = [task for task in observed.tasks if task.created > now - HOUR]
-    if len(recent) < spec.max_per_hour:
+    free, why, at = room(observed)
+    if free or at is None:
         return "Fired", "", None
-    why = f"{len(recent)} tasks were made within an hour, spec.maxPerHour is {spec.max_per_hour}"
-    if spec.when_full == "Drop":
+    if observed.spec.when_full == "Drop":
         return "Dropped", why, None
-    free = recent[-spec.max_per_hour].created + HOUR
-    return "Waiting", why, free if deadline is None else min(free, deadline)
-
-
-def _outdated(observed: Observed) -> tuple[tuple[TaskState, ...], datetime | None]:
-    """Tasks beyond the limits of history, and when the next one will be old enough to go."""
-    limits = observed.spec.history_limits
-    ended = [task for task in observed.tasks if task.ended]
-    good = [task for task in ended if task.phase == "Completed"]
-    bad = [task for task in ended if task.phase != "Completed"]
-    beyond = [
-        *good[: max(len(good) - limits.successful, 0)],
-        *bad[: max(len(bad) - limits.failed, 0)],
-    ]
-    # A task counts for spec.maxPerHour as long as that hour has not passed.
-    old = tuple(task for task in beyond if task.created <= observed.now - HOUR)
-    young = [task.created + HOUR for task in beyond if task.created > observed.now - HOUR]
-    return old, min(young, default=None)
-
-
-def _active(observed: Observed) -> tuple[TaskState, ...]:
-    return tuple(task for task in observed.tasks if not task.ended)
-
-
-def _fired_or_before(observed: Observed, *, fired: bool) -> Ready:
-    """That it is ready, unless the API server refuses its tasks, as far as anybody knows."""
-    old = observed.status.condition("Ready")
-    same = old is not None and old.observed_generation == observed.generation
-    if old is not None and same and old.reason == _REFUSED and not fired:
-        return Ready(old.status, old.reason, old.message)
-    return Ready("True", "AsExpected", "")
-
-
-def _status(observed: Observed, ready: Ready) -> TriggerStatus:
-    status, now = observed.status, observed.now
-    conditions = [_condition(observed, "Ready", ready.status, ready.reason, ready.message, now)]
-    if ready.reason == "InvalidSpec":
-        text = ready.message
-        conditions.append(_condition(observed, "Stalled", "True", ready.reason, text, now))
-    newest = observed.tasks[-1].name if observed.tasks else status.last_task
-    changed = {
-        "conditions": tuple(conditions),
-        "observed_generation": observed.generation,
-        "active": len(_active(observed)),
-        "last_task": newest,
-    }
-    return status.model_copy(update=changed)
-
-
-def _condition(
-    observed: Observed, kind: str, holds: ConditionStatus, reason: str, message: str, now: datetime
-) -> Condition:
-    generation = observed.generation
-    return observed.status.next_condition(kind, holds, reason, message, now, generation)
+    return "Waiting", why, at if deadline is None else min(at, deadline)
 
 
 def _note(
@@ -212,9 +153,3 @@ def _missed(found: Due, cron: CronSource) -> str:
     if cron.starting_deadline_seconds is not None:
         why += f", startingDeadlineSeconds is {cron.starting_deadline_seconds}"
     return f"{_count(found.missed)}{since}: {why}"
-
-
-def _until(now: datetime, *moments: datetime | None) -> float | None:
-    """Seconds until the first of these; None when there is none."""
-    left = [(moment - now).total_seconds() for moment in moments if moment is not None]
-    return max(min(left), 0.0) if left else None

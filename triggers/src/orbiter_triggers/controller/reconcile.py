@@ -18,8 +18,9 @@ from orbiter_operator.streams.client import RETRIED, passes_by_itself
 from orbiter_triggers.controller.cache import TaskState, TriggerCache
 from orbiter_triggers.controller.observed import Observed, Plan, Run
 from orbiter_triggers.controller.plan import plan
+from orbiter_triggers.controller.received import Received
 from orbiter_triggers.models import TriggerSpec, TriggerStatus
-from orbiter_triggers.naming import KIND, SCHEDULED, shown
+from orbiter_triggers.naming import EVENT, KIND, SCHEDULED, shown
 from orbiter_triggers.template import build_task
 
 log = structlog.get_logger(__name__)
@@ -36,6 +37,7 @@ class TriggerReconciler(Reconciler[Key, Observed, Plan]):
         allowed: Raises unless this replica is the active one.
         measure: Called with the seconds a pass took and whether it succeeded.
         made: Called with the namespace of each task that was made.
+        received: The events; None where none are received.
         clock: The time.
     """
 
@@ -48,6 +50,7 @@ class TriggerReconciler(Reconciler[Key, Observed, Plan]):
         allowed: Callable[[], None],
         measure: Callable[[float, bool], None],
         made: Callable[[str], None],
+        received: Received | None,
         clock: Callable[[], datetime],
     ) -> None:
         super().__init__(queue=queue, retried=RETRIED, measure=measure)
@@ -55,16 +58,19 @@ class TriggerReconciler(Reconciler[Key, Observed, Plan]):
         self._kube = kube
         self._allowed = allowed
         self._made = made
+        self._received = received
         self._clock = clock
 
     async def tidy_up(self, key: Key) -> bool:
-        """Nothing is left of a deleted trigger: its tasks go by their owner references."""
+        """Its tasks go by their owner references; its events and its hook are nobody's."""
         for obj in self._cache.removed(key):
+            if self._received is not None:
+                await self._received.forget(key, obj["metadata"]["uid"])
             self._cache.tidied(key, obj["metadata"]["uid"])
         return True
 
     async def observe(self, key: Key, learned: dict[str, Any]) -> tuple[Object, Observed] | None:
-        """The trigger, its tasks and the time."""
+        """The trigger, its tasks, its events and the time."""
         obj = self._cache.get(key)
         if obj is None or obj["metadata"].get("deletionTimestamp"):
             return None
@@ -72,6 +78,8 @@ class TriggerReconciler(Reconciler[Key, Observed, Plan]):
         spec, error = read_model(TriggerSpec, obj.get("spec"))
         created = parse_time(meta["creationTimestamp"])
         assert created is not None  # noqa: S101 - the API server's own
+        if self._received is not None:
+            learned = await self._received.observe(key, meta["uid"], spec) | learned
         return obj, Observed(
             namespace=key.namespace,
             name=key.name,
@@ -91,17 +99,27 @@ class TriggerReconciler(Reconciler[Key, Observed, Plan]):
         return plan(observed)
 
     async def execute(self, key: Key, obj: Object, observed: Observed, plan: Plan) -> bool:
-        """Delete what is replaced, create, write the status, tidy up, in this order."""
-        if plan.run is not None:
+        """Delete what is replaced, create, write the status, tidy up, in this order.
+
+        A task of an event comes behind the status and what is settled, each event in a pass of its
+        own: there may be hundreds.
+        """
+        run = plan.run
+        if run is not None and run.arrival is None:
             if plan.status.missed_runs != observed.status.missed_runs:
                 # Once there is a task of a later time, nobody can tell what was missed before it.
                 await self._write(key, obj, observed, plan)
             await self._replace(key, plan)
-            await self._create(observed, plan.run)
+            await self._create(observed, run)
             # Then the task itself says that its time is over.
             return True
         await self._write(key, obj, observed, plan)
-        for task in plan.outdated:
+        if self._received is not None and await self._received.carry_out(key, observed.uid, plan):
+            self._queue.add(key)  # there are more, and other triggers have theirs first
+        if run is not None:
+            await self._create(observed, run)
+            self._queue.add(key)
+        for task in () if run else plan.outdated:
             await self._delete(key, task)
             log.info("task beyond the limits of history", trigger=str(key), task=task.name)
         return False
@@ -144,21 +162,27 @@ class TriggerReconciler(Reconciler[Key, Observed, Plan]):
         await self._kube.delete(AGENT_TASKS, key.namespace, task.name, uid=task.uid)
 
     async def _create(self, observed: Observed, run: Run) -> None:
-        """Make the task for one time of the schedule; one that is there already is as good.
+        """Make the task of one time or one event; one that is there already is as good.
 
         Raises:
             TaskRefusedError: There will be none.
             ApiError: The API server could not answer, or takes no task for now.
         """
         trigger = {"name": observed.name, "namespace": observed.namespace, "uid": observed.uid}
+        own, told, annotations = {"trigger": observed.name}, dict[str, str](), dict[str, str]()
+        if run.arrival is not None:
+            told = run.arrival.event.told()
+            annotations = {EVENT: run.arrival.entry}
+        if run.scheduled is not None:
+            own["scheduledTime"] = annotations[SCHEDULED] = shown(run.scheduled)
         body, problem = await asyncio.to_thread(
             build_task,
             trigger,
             run.name,
             observed.spec.task_template,
-            own={"scheduledTime": shown(run.scheduled), "trigger": observed.name},
-            told={},
-            annotations={SCHEDULED: shown(run.scheduled)},
+            own=own,
+            told=told,
+            annotations=annotations,
         )
         if problem is not None:
             raise TaskRefusedError.of(run.name, ApiError(422, "Invalid", problem))

@@ -1,0 +1,1 @@
+"""What comes in from outside: checked, decoded and held against a trigger's filters. Pure."""
