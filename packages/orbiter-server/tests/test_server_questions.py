@@ -189,7 +189,10 @@ JSON = st.recursive(
 )
 PARTS = st.dictionaries(
     st.sampled_from(
-        ["userId", "input", "managedBy", "phase", "turns", "inputRequest", "inputStream", "agent"]
+        [
+            *("userId", "input", "managedBy", "phase", "turns", "inputRequest", "inputStream"),
+            *("agent", "conditions"),
+        ]
     ),
     JSON | st.just("InputRequired") | st.just({"id": "q", "calls": [1, {}]}),
 )

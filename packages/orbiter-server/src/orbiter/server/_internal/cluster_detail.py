@@ -1,8 +1,9 @@
 """What the server tells of one object of the cluster, and where its transcript is: total."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from orbiter.server._internal.transcripts import Place
@@ -14,6 +15,8 @@ CALL_CHARS = 40_000
 """Of all calls that wait together."""
 TOOL_CHARS = 512
 MOST_CALLS = 128
+MOST_LABELS = 50
+"""An object has room for thousands, and a list for a thousand such objects."""
 MOST_ATTEMPTS = 999_999
 FINAL = ("Completed", "Failed", "Cancelled")
 """Phases of a task that are never left."""
@@ -39,7 +42,7 @@ def brief_of(item: Object) -> ClusterObject:
         turns=_count(status.get("turns") or usage.get("turns")),
         created_at=created,
         active_at=next((at for at in map(_moment, active) if at is not None), created),
-        labels={k: v for k, v in part_of(meta, "labels").items() if isinstance(v, str)},
+        labels=dict(islice(_labels(meta), MOST_LABELS)),
         cost_usd=_money(usage.get("costUSD")),
         input_tokens=_count(usage.get("inputTokens")),
         output_tokens=_count(usage.get("outputTokens")),
@@ -141,6 +144,8 @@ def _message(spec: Object, status: Object) -> str:
         return str(status.get("message") or spec.get("prompt") or "")
     conditions = status.get("conditions")
     for condition in conditions if isinstance(conditions, list) else ():
+        if not isinstance(condition, dict):
+            continue
         if condition.get("type") == "Available" and condition.get("status") == "False":
             return str(condition.get("message"))
     turns, pending = _count(status.get("turns")), _count(status.get("pendingMessages"))
@@ -179,6 +184,10 @@ def part_of(value: Object, key: str) -> Object:
     """Return a part of an object; an empty one when it is none."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def _labels(meta: Object) -> Iterator[tuple[str, str]]:
+    return ((k, v) for k, v in part_of(meta, "labels").items() if isinstance(v, str))
 
 
 def _text(value: object, most: int) -> str:
