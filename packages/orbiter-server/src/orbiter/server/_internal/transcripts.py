@@ -8,7 +8,7 @@ by a `cut` event: a viewer that comes back goes on behind the last event that it
 import asyncio
 import logging
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,7 +26,11 @@ MOST_BYTES = 1024 * 1024
 """Of one transcript, as it lies in memory, while somebody looks: all that Redis has of it."""
 _BESIDE_TEXT = 100
 """Bytes of an event's number, and of the pair that the two are."""
+MOST_AT_ONCE = 64 * 1024
+"""Characters of one batch, unless it is a single event: a viewer who reads slowly holds no more."""
 MOST_FEEDS = 200
+OF_A_PERSON = 50
+"""Of these, so that nobody keeps all others from looking."""
 AT_ONCE = 4
 """Entries, each of which may be as large as the largest message: a stranger may write one."""
 BLOCK_MS = 2000
@@ -55,7 +59,7 @@ class Transcripts:
         self._feeds: dict[Place, _Feed] = {}
 
     async def follow(
-        self, place: Place, after: int, *, idle: float, over: Over
+        self, place: Place, after: int, *, idle: float, over: Over, by: str | None = None
     ) -> AsyncGenerator[Batch, None]:
         """Yield (`seq`, JSON) of each event behind `after`, live, until the work is over.
 
@@ -66,21 +70,18 @@ class Transcripts:
             after: The `seq` of the last event that is known.
             idle: Seconds after which a silence is told, by an empty batch.
             over: Whether nothing more will come; asked when all that is there was read.
+            by: Whose request it is; None is nobody's in particular.
 
         Raises:
             RequestError: It cannot be read, or too many are read already.
         """
-        feed = self._feeds.get(place)
-        if feed is None:
+        if place not in self._feeds:
             access = await self._access(place.namespace)
-            feed = self._feeds.get(place)
-            if feed is None:
-                if len(self._feeds) >= MOST_FEEDS:
-                    raise RequestError(
-                        503, f"{MOST_FEEDS} transcripts are shown: try again later", retry_after=5
-                    )
-                feed = self._feeds[place] = _Feed(place, access, self._access)
-        feed.viewers += 1
+            if place not in self._feeds:
+                self._require_room(by)
+                self._feeds[place] = _Feed(place, access, self._access)
+        feed = self._feeds[place]
+        feed.viewers[by] += 1
         asked = False
         try:
             yield []  # it is there: who asked for it knows now
@@ -101,10 +102,21 @@ class Transcripts:
                     asked = False
                     yield []
         finally:
-            feed.viewers -= 1
+            feed.viewers -= Counter([by])
             if not feed.viewers:
                 self._feeds.pop(place, None)
                 await feed.close()
+
+    def _require_room(self, by: str | None) -> None:
+        if len(self._feeds) >= MOST_FEEDS:
+            raise RequestError(
+                503, f"{MOST_FEEDS} transcripts are shown: try again later", retry_after=5
+            )
+        theirs = sum(by in feed.viewers for feed in self._feeds.values())
+        if by is not None and theirs >= OF_A_PERSON:
+            raise RequestError(
+                429, f"{by} looks at {theirs} transcripts: close some", retry_after=5
+            )
 
     async def close(self) -> None:
         """End all of them."""
@@ -119,7 +131,7 @@ class _Feed:
     def __init__(
         self, place: Place, access: Access, anew: Callable[[str], Awaitable[Access]]
     ) -> None:
-        self.viewers = 0
+        self.viewers = Counter[str | None]()
         self.read = False
         self.ended = False
         self._place = place
@@ -132,13 +144,13 @@ class _Feed:
         self._reading = asyncio.create_task(self._run())
 
     def behind(self, after: int) -> Batch:
-        """Return the events behind one; a `cut` stands for those that are kept no longer."""
+        """Return the next events behind one; a `cut` stands for those that are kept no longer."""
         if not self._events or self._events[-1][0] <= after:
             return []
         first = self._events[0][0]
         if first <= after + 1:
-            return [event for event in self._events if event[0] > after]
-        return [(first - 1, _cut(after, first)), *self._events]
+            return _begin([event for event in self._events if event[0] > after])
+        return _begin([(first - 1, _cut(after, first)), *self._events])
 
     async def more(self, seconds: float) -> bool:
         """Wait for something new; False when so many seconds were silent."""
@@ -217,6 +229,15 @@ class _Feed:
             self._bytes -= _size(self._events.popleft()[1])
         # a session's turns each have one: only a task's is the last
         self.ended = event.type == "verdict" and event.attempt > 0
+
+
+def _begin(batch: Batch) -> Batch:
+    size = 0
+    for place, (_, text) in enumerate(batch):
+        size += len(text)
+        if size > MOST_AT_ONCE:
+            return batch[: max(place, 1)]
+    return batch
 
 
 def _size(text: str) -> int:
