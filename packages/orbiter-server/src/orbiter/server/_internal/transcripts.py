@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.errors import RequestError, logged
 from orbiter.server._internal.redis_access import Access, connected
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class _Feed:
                     while not (self.ended or self._leaving):
                         position = await self._next(connection, reader, position)
             except (RedisError, OSError) as error:
-                logger.warning("transcript %s: %s", self._place.stream, error)
+                logger.warning("transcript %s: %s", self._place.stream, logged(error))
                 if isinstance(error, AuthenticationError):
                     await self._ask_anew()
             except Exception:
@@ -195,7 +195,7 @@ class _Feed:
         try:
             self._access = await self._anew(self._place.namespace)
         except RequestError as error:
-            logger.warning("transcript %s: %s", self._place.stream, error)
+            logger.warning("transcript %s: %s", self._place.stream, logged(error))
 
     async def _next(
         self, connection: "AbstractConnection", reader: "TranscriptReader", position: bytes
