@@ -87,6 +87,21 @@ def test_a_question_is_text_whatever_is_in_it(kubectl: FakeKubectl) -> None:
     assert told.splitlines()[-1] == "Type approve, or deny and a reason. An empty line leaves it."
 
 
+def test_of_what_is_to_be_approved_nothing_hides(kubectl: FakeKubectl) -> None:
+    task = asking("one", "", "never", kind="approval")
+
+    def told(command: str) -> str:
+        call = {"tool": "sh\u202e", "arguments": {"command": command}, "digest": "d"}
+        return whole(Waiting("q", "approval", "", None, (call,), task))
+
+    assert "sh\\u202e(" in told("ls")
+    assert "ls \\u2066; rm -rf /\\u200b" in told("ls \u2066; rm -rf /\u200b")
+    assert "; rm -rf /" in told("ls" + " " * 30_000 + "; rm -rf /")
+    much = told("ls" + " " * 50_000 + "; rm -rf /")
+    assert "characters of these arguments are NOT shown" in much
+    assert "kubectl get at one -n default -o yaml" in much
+
+
 @pytest.mark.integration
 def test_a_session_whose_last_answer_asks_is_in_the_inbox(
     kubectl: FakeKubectl, server: RedisServer, worker: StubWorker

@@ -102,6 +102,23 @@ async def test_an_approval_is_given_or_denied_with_a_reason(open_page, api):
     await page.until(f"{INBOX}.includes('Nothing waits for you')")
 
 
+async def test_what_is_not_shown_whole_is_not_approved(open_page, api):
+    """A command that begins harmlessly, and what it does is behind fifty thousand blanks."""
+    for name, blanks in (("long", 50_000), ("short", 5000)):
+        call = {"tool": "sh", "arguments": {"command": f"ls{' ' * blanks}; rm -rf /\u202e"}}
+        call["digest"] = digest(**call)
+        ask(api, name, "", minute=len(name), calls=[call])
+    page = await open_page(ADA, "inbox")
+    await page.until(f"{CARDS} === 2")
+    shown = "[...document.querySelectorAll('.waiting')].map(card => card.innerText)"
+    long, short = await page.do(shown)
+    assert "kubectl get agenttask long -n team-a -o yaml" in long
+    assert ("Approve" in long, "Deny" in long, "rm -rf" in long) == (False, True, False)
+    assert ("Approve" in short, "; rm -rf /\\u202e" in short) == (True, True)
+    assert await page.violations() == []
+    assert page.complaints == []
+
+
 async def test_a_session_is_answered_from_the_inbox_and_from_its_own_view(
     open_page, api, reviews, redis_server, worker
 ):

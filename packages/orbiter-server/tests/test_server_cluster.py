@@ -7,6 +7,7 @@ from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 
 from orbiter.server import ServerConfig
+from orbiter.server._internal import cluster_detail
 from orbiter.server._internal.cluster import Cluster
 from orbiter.types import OrbiterError
 
@@ -202,6 +203,15 @@ async def test_without_a_cluster_there_is_none(start):
 def test_a_namespace_that_cannot_be_is_refused(namespace):
     with pytest.raises(OrbiterError, match=r"namespace is '.*': name one, several with commas"):
         ServerConfig(namespace=namespace)
+
+
+def test_an_object_of_a_thousand_labels_is_small_in_a_list():
+    """The API server takes as many as an object of 1.5 MiB has room for; a list has a thousand."""
+    labels = {f"example.com/label-{n:04}": "x" * 63 for n in range(5000)}
+    item = {"metadata": {"name": "a", "namespace": "b", "labels": labels}, "spec": {}, "status": {}}
+    shown = cluster_detail.brief_of(item)
+    assert len(shown.model_dump_json()) < 10_000
+    assert shown.labels["example.com/label-0000"] == "x" * 63
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,13 @@ from redis.exceptions import RedisError
 from support.eventually import eventually
 from support.redis_server import redis_server
 
-from orbiter.server._internal import session_answers
+from orbiter.server._internal import session_answers, transcripts
 from orbiter.server._internal.cluster_detail import TEXT_CHARS
 from orbiter.server._internal.lookups import Lookups
 from orbiter.server._internal.redis_access import Access, connected
-from orbiter.server._internal.session_questions import asked_at_the_end
+from orbiter.server._internal.session_questions import SessionQuestions, asked_at_the_end
+from orbiter.server._internal.transcripts import Place
+from orbiter.server._internal.waiting import MayAsk
 from orbiter_contracts.transcript import InputRequestEvent, VerdictEvent
 from orbiter_contracts.transcript_reading import entry_data
 
@@ -124,6 +126,29 @@ async def test_an_option_that_is_none_is_that_namespaces_affair(
     put_chat(api, f"redis://127.0.0.1:1/0?{options}")
     said = await answer(ada)
     assert (said.status_code, said.json()["error"]["code"]) == (502, "no_chat")
+
+
+async def test_what_a_tenants_redis_says_is_a_short_line_in_the_log(caplog):
+    """Whoever reads the server's log does so in a terminal."""
+    refusal = b"-ERR \x1b]0;yours\x07\xe2\x80\xae" + b"x" * 50_000 + b"\r\n"
+
+    async def readers(namespace):
+        return access
+
+    async with tenants_redis(lambda _: [refusal]) as port:
+        access = Access(f"redis://t:x@127.0.0.1:{port}/0", None, "team-a")
+        place = Place("team-a", "{team-a}:worker:po:team-a.a:transcript")
+        feed = transcripts._Feed(place, access, readers)
+        await eventually(lambda: caplog.records)
+        await feed.close()
+        asks = MayAsk(place, None, "a", "claude", "1", answerable=True)
+        assert await SessionQuestions(readers).of([asks]) == ({}, ["team-a"])
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2
+    for line in lines:
+        assert line.isprintable()
+        assert line.isascii()
+        assert len(line) < 400
 
 
 @pytest.mark.parametrize("outputs", [False, True])

@@ -54,7 +54,7 @@ async def test_tasks_and_sessions_are_listed_the_longest_first(launch, api, work
     assert found["items"][0] == {
         "kind": "session", "namespace": "team-a", "name": "bert", "agent": "claude",
         "question": "What, bert?", "question_id": "r-1", "asked_at": "2026-01-01T01:00:00Z",
-        "calls": [], "actions": ["answer"],
+        "calls": [], "calls_cut": False, "actions": ["answer"],
     }  # fmt: skip
     assert found["items"][1]["question_id"] == "q1"
     shown = (await ada.http.get(SESSION)).json()

@@ -13,7 +13,7 @@ Action = Literal["answer", "cancel", "retry", "resume"]
 
 
 class WaitingCall(BaseModel):
-    """A call of a tool that waits for a person's word; `arguments` is JSON, cut off."""
+    """A call that waits for a person's word; `arguments` is JSON in which nothing hides."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -60,7 +60,10 @@ class ClusterQuery(BaseModel):
 
 
 class ClusterDetail(ClusterObject):
-    """One of them with what is known of it; texts are cut off, what is unknown is null."""
+    """One of them with what is known of it; texts are cut off, what is unknown is null.
+
+    `calls_cut` says that `calls` is not all that is to be approved.
+    """
 
     prompt: str = ""
     model: str = ""
@@ -73,6 +76,7 @@ class ClusterDetail(ClusterObject):
     question_id: str = ""
     asked_at: datetime | None = None
     calls: tuple[WaitingCall, ...] = ()
+    calls_cut: bool = False
     disruptions: int = 0
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -81,7 +85,10 @@ class ClusterDetail(ClusterObject):
 
 
 class ClusterQuestion(BaseModel):
-    """What a task or a session waits for; `actions` has `answer` where whoever asks may give it."""
+    """What a task or a session waits for; `actions` has `answer` where whoever asks may give it.
+
+    `calls_cut` says that `calls` is not all that is to be approved.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -93,6 +100,7 @@ class ClusterQuestion(BaseModel):
     question_id: str
     asked_at: datetime | None = None
     calls: tuple[WaitingCall, ...] = ()
+    calls_cut: bool = False
     actions: tuple[Action, ...] = ()
 
 

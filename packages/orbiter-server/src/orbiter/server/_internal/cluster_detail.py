@@ -1,8 +1,9 @@
 """What the server tells of one object of the cluster, and where its transcript is: total."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from orbiter.server._internal.transcripts import Place
@@ -10,8 +11,12 @@ from orbiter.server.cluster_models import Action, ClusterDetail, ClusterObject, 
 
 PROMPT_CHARS = 8_000
 TEXT_CHARS = 4_000
-ARGUMENT_CHARS = 2_000
-MOST_CALLS = 20
+CALL_CHARS = 40_000
+"""Of all calls that wait together."""
+TOOL_CHARS = 512
+MOST_CALLS = 128
+MOST_LABELS = 50
+"""An object has room for thousands, and a list for a thousand such objects."""
 MOST_ATTEMPTS = 999_999
 FINAL = ("Completed", "Failed", "Cancelled")
 """Phases of a task that are never left."""
@@ -37,7 +42,7 @@ def brief_of(item: Object) -> ClusterObject:
         turns=_count(status.get("turns") or usage.get("turns")),
         created_at=created,
         active_at=next((at for at in map(_moment, active) if at is not None), created),
-        labels={k: v for k, v in part_of(meta, "labels").items() if isinstance(v, str)},
+        labels=dict(islice(_labels(meta), MOST_LABELS)),
         cost_usd=_money(usage.get("costUSD")),
         input_tokens=_count(usage.get("inputTokens")),
         output_tokens=_count(usage.get("outputTokens")),
@@ -61,7 +66,7 @@ def detail_of(brief: ClusterObject, item: Object, actions: Iterable[Action]) -> 
     spec, status = part_of(item, "spec"), part_of(item, "status")
     result = part_of(status, "result")
     asks = part_of(status, "inputRequest") if open_question(item) else {}
-    calls = asks.get("calls")
+    calls, cut = _calls(asks.get("calls"))
     return ClusterDetail(
         **brief.model_dump(),
         actions=tuple(actions),
@@ -75,7 +80,8 @@ def detail_of(brief: ClusterObject, item: Object, actions: Iterable[Action]) -> 
         question=_text(asks.get("question"), TEXT_CHARS),
         question_id=_text(asks.get("id"), 512),
         asked_at=_moment(asks.get("askedAt")),
-        calls=tuple(map(_call, (calls if isinstance(calls, list) else [])[:MOST_CALLS])),
+        calls=calls,
+        calls_cut=cut,
         disruptions=_count(status.get("disruptions")),
         started_at=_moment(status.get("startTime")),
         ended_at=_moment(status.get("completionTime")),
@@ -147,16 +153,41 @@ def _message(spec: Object, status: Object) -> str:
     return ", ".join(words + ([f"{pending} pending"] if pending else []))
 
 
-def _call(call: object) -> WaitingCall:
-    said = call if isinstance(call, dict) else {}
-    arguments = json.dumps(said.get("arguments"), ensure_ascii=False)
-    return WaitingCall(tool=_text(said.get("tool"), 512), arguments=arguments[:ARGUMENT_CHARS])
+def _calls(value: object) -> tuple[tuple[WaitingCall, ...], bool]:
+    """Return the calls that wait, and whether something of them is left out."""
+    found, left = value if isinstance(value, list) else [], CALL_CHARS
+    told = list[WaitingCall]()
+    for each in found:
+        said = each if isinstance(each, dict) else {}
+        tool, arguments = str(said.get("tool")), _shown(said.get("arguments"))
+        if len(told) == MOST_CALLS or left <= 0:
+            return tuple(told), True
+        told.append(WaitingCall(tool=_seen(tool[:TOOL_CHARS]), arguments=arguments[:left]))
+        left -= len(arguments)
+        if left < 0 or len(tool) > TOOL_CHARS:
+            return tuple(told), True
+    return tuple(told), False
+
+
+def _shown(arguments: object) -> str:
+    return _seen(json.dumps(arguments, ensure_ascii=False))
+
+
+def _seen(text: str) -> str:
+    """Return JSON in which nothing hides, such as marks that turn letters around."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def part_of(value: Object, key: str) -> Object:
     """Return a part of an object; an empty one when it is none."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def _labels(meta: Object) -> Iterator[tuple[str, str]]:
+    return ((k, v) for k, v in part_of(meta, "labels").items() if isinstance(v, str))
 
 
 def _text(value: object, most: int) -> str:

@@ -76,7 +76,7 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
         place, over = await cluster().transcript(kind, viewer, namespace, name, query.attempt)
         batches = services.transcripts.follow(
             place, last_event_id(request.headers, query.after),
-            idle=services.config.heartbeat_seconds, over=over,
+            idle=services.config.heartbeat_seconds, over=over, by=viewer.user,
         )  # fmt: skip
         return services.streams.events(await begun(batches), viewer)
 

@@ -49,3 +49,8 @@ def _type(status: int) -> str:
 def unknown(kind: str, key: str) -> RequestError:
     """Return the error of an id that means nothing."""
     return RequestError(404, f"there is no {kind} '{key[:100]}'", code=f"{kind}_not_found")
+
+
+def logged(error: Exception) -> str:
+    """Return an error as a short line of ASCII: what a tenant's Redis says, too, is read there."""
+    return ascii(str(error))[1:-1][:200] or type(error).__name__

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orbiter.server._internal.cluster_detail import TEXT_CHARS
-from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.errors import RequestError, logged
 from orbiter.server._internal.redis_access import Access, connected
 from orbiter.server._internal.transcripts import Place
 from orbiter.server._internal.waiting import MayAsk
@@ -143,7 +143,7 @@ class SessionQuestions:
                 self._leave(namespace, error)
 
     def _leave(self, namespace: str, error: Exception) -> None:
-        logger.warning("questions of the sessions of %s: %s", namespace, str(error) or "no answer")
+        logger.warning("questions of the sessions of %s: %s", namespace, logged(error))
         now = self._clock()
         self._away = {name: until for name, until in self._away.items() if now < until}
         self._away[namespace] = now + AWAY_SECONDS

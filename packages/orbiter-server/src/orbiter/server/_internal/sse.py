@@ -5,6 +5,7 @@ there, as it looks for line breaks in each; what is sent here is JSON, which has
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -17,6 +18,9 @@ from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.viewer import Viewer
 
 Batch = list[tuple[int, str]]
+OF_A_PERSON = 5
+"""Which part of all streams one person may have, if there are many."""
+FEW = 20
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -27,6 +31,7 @@ class Streams:
         self._gauge = gauge
         self._limit = limit
         self._open = 0
+        self._persons = Counter[str]()
 
     def events(self, batches: AsyncGenerator[Batch, None], viewer: Viewer) -> StreamingResponse:
         """Return an answer of events with ids; an empty batch becomes a comment.
@@ -50,12 +55,21 @@ class Streams:
             raise RequestError(
                 503, f"{self._limit} event streams are open: try again later", retry_after=5
             )
+        most = max(self._limit // OF_A_PERSON, FEW)
+        if viewer.user is not None and self._persons[viewer.user] >= most:
+            raise RequestError(
+                429, f"{viewer.user} has {most} event streams open: close some", retry_after=5
+            )
         return _Stream(chunks, self, viewer)
 
-    def count(self, by: int) -> None:
-        """Note that a stream was opened or closed."""
+    def count(self, by: int, user: str | None) -> None:
+        """Note that a stream was opened or closed, and by whom."""
         self._open += by
         self._gauge.set(self._open)
+        if user is not None:
+            self._persons[user] += by
+            if not self._persons[user]:
+                del self._persons[user]
 
 
 class _Stream(StreamingResponse):
@@ -68,14 +82,14 @@ class _Stream(StreamingResponse):
         self._viewer = viewer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._streams.count(1)
+        self._streams.count(1, self._viewer.user)
         try:
             serving = super().__call__(scope, receive, send)
             if await while_allowed(serving, self._viewer):
                 # as every stream ends; whoever comes back is told why
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            self._streams.count(-1)
+            self._streams.count(-1, self._viewer.user)
             # what the stream holds is let go now, not when the collector comes by
             await self._chunks.aclose()
 

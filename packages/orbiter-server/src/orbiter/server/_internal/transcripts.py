@@ -8,11 +8,11 @@ by a `cut` event: a viewer that comes back goes on behind the last event that it
 import asyncio
 import logging
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from orbiter.server._internal.errors import RequestError
+from orbiter.server._internal.errors import RequestError, logged
 from orbiter.server._internal.redis_access import Access, connected
 
 if TYPE_CHECKING:
@@ -27,8 +27,10 @@ MOST_BYTES = 1024 * 1024
 _BESIDE_TEXT = 100
 """Bytes of an event's number, and of the pair that the two are."""
 BATCH_CHARACTERS = 64 * 1024
-"""Of the events that one viewer is given at a time: thousands of them may read slowly."""
+"""Of what one viewer is given at a time, unless it is one event: thousands may read slowly."""
 MOST_FEEDS = 200
+OF_A_PERSON = 50
+"""Of these, so that nobody keeps all others from looking."""
 BLOCK_MS = 2000
 AGAIN_SECONDS = 1.0
 CANCEL_AGAIN_SECONDS = 0.25
@@ -55,7 +57,7 @@ class Transcripts:
         self._feeds: dict[Place, _Feed] = {}
 
     async def follow(
-        self, place: Place, after: int, *, idle: float, over: Over
+        self, place: Place, after: int, *, idle: float, over: Over, by: str | None = None
     ) -> AsyncGenerator[Batch, None]:
         """Yield (`seq`, JSON) of each event behind `after`, live, until the work is over.
 
@@ -66,21 +68,18 @@ class Transcripts:
             after: The `seq` of the last event that is known.
             idle: Seconds after which a silence is told, by an empty batch.
             over: Whether nothing more will come; asked when all that is there was read.
+            by: Whose request it is; None is nobody's in particular.
 
         Raises:
             RequestError: It cannot be read, or too many are read already.
         """
-        feed = self._feeds.get(place)
-        if feed is None:
+        if place not in self._feeds:
             access = await self._access(place.namespace)
-            feed = self._feeds.get(place)
-            if feed is None:
-                if len(self._feeds) >= MOST_FEEDS:
-                    raise RequestError(
-                        503, f"{MOST_FEEDS} transcripts are shown: try again later", retry_after=5
-                    )
-                feed = self._feeds[place] = _Feed(place, access, self._access)
-        feed.viewers += 1
+            if place not in self._feeds:
+                self._require_room(by)
+                self._feeds[place] = _Feed(place, access, self._access)
+        feed = self._feeds[place]
+        feed.viewers[by] += 1
         asked = False
         try:
             yield []  # it is there: who asked for it knows now
@@ -101,10 +100,21 @@ class Transcripts:
                     asked = False
                     yield []
         finally:
-            feed.viewers -= 1
+            feed.viewers -= Counter([by])
             if not feed.viewers:
                 self._feeds.pop(place, None)
                 await feed.close()
+
+    def _require_room(self, by: str | None) -> None:
+        if len(self._feeds) >= MOST_FEEDS:
+            raise RequestError(
+                503, f"{MOST_FEEDS} transcripts are shown: try again later", retry_after=5
+            )
+        theirs = sum(by in feed.viewers for feed in self._feeds.values())
+        if by is not None and theirs >= OF_A_PERSON:
+            raise RequestError(
+                429, f"{by} looks at {theirs} transcripts: close some", retry_after=5
+            )
 
     async def close(self) -> None:
         """End all of them."""
@@ -119,7 +129,7 @@ class _Feed:
     def __init__(
         self, place: Place, access: Access, anew: Callable[[str], Awaitable[Access]]
     ) -> None:
-        self.viewers = 0
+        self.viewers = Counter[str | None]()
         self.read = False
         self.ended = False
         self._place = place
@@ -139,10 +149,10 @@ class _Feed:
         batch: Batch = [] if first <= after + 1 else [(first - 1, _cut(after, first))]
         for event in self._events:
             if event[0] > after:
-                batch.append(event)
                 size += len(event[1])
-                if size > BATCH_CHARACTERS:
+                if batch and size > BATCH_CHARACTERS:
                     break
+                batch.append(event)
         return batch
 
     async def more(self, seconds: float) -> bool:
@@ -175,7 +185,7 @@ class _Feed:
                     while not (self.ended or self._leaving):
                         position = await self._next(connection, reader, position)
             except (RedisError, OSError) as error:
-                logger.warning("transcript %s: %s", self._place.stream, error)
+                logger.warning("transcript %s: %s", self._place.stream, logged(error))
                 if isinstance(error, AuthenticationError):
                     await self._ask_anew()
             except Exception:
@@ -188,7 +198,7 @@ class _Feed:
         try:
             self._access = await self._anew(self._place.namespace)
         except RequestError as error:
-            logger.warning("transcript %s: %s", self._place.stream, error)
+            logger.warning("transcript %s: %s", self._place.stream, logged(error))
 
     async def _next(
         self, connection: "AbstractConnection", reader: "TranscriptReader", position: bytes

@@ -70,6 +70,7 @@ def waiting_of(item: Object) -> TaskAsks | MayAsk | None:
         question_id=found.question_id,
         asked_at=found.asked_at,
         calls=found.calls,
+        calls_cut=found.calls_cut,
     )
     return TaskAsks(question, answerable=manager_of(item) is None)
 

@@ -15,6 +15,10 @@ export function questionOf(item, onDone) {
     item.calls.map(({ tool, arguments: given }) => h(
       "div", {}, h("p", { class: "fine" }, "Wants to call ", h("code", {}, tool)), h("pre", { tabIndex: 0 }, given),
     )),
+    item.calls_cut ? h(
+      "p", { class: "problem" }, "This is not all of it, and so it cannot be approved here: ",
+      h("code", {}, `kubectl get agenttask ${item.name} -n ${item.namespace} -o yaml`), " shows the rest.",
+    ) : null,
     item.actions.includes("answer") ? form(item, approval, onDone) : h(
       "p", { class: "fine" }, "Answered by ", h("code", {}, commandOf(item)),
     ),
@@ -44,7 +48,7 @@ function form(item, approval, onDone) {
   };
   const buttons = approval
     ? [
-      h("button", { class: "primary", type: "button", onclick: () => send("approve") }, "Approve"),
+      ...(item.calls_cut ? [] : [h("button", { class: "primary", type: "button", onclick: () => send("approve") }, "Approve")]),
       h("button", { type: "button", onclick: () => send(`deny ${text.value.trim()}`.trim()) }, "Deny"),
     ]
     : [h("button", { class: "primary" }, "Answer")];
