@@ -6,8 +6,9 @@ from support.observed import NOW, UID, observed, spec
 from orbiter_contracts.attempts import request_id
 from orbiter_operator.kube.models import Condition
 from orbiter_operator.kube.names import job_name
+from orbiter_operator.pods.auth import CREDENTIALS
 from orbiter_operator.pods.rules import image_error, installation_error, pod_error
-from orbiter_operator.pods.template import CREDENTIALS, WorkerDefaults
+from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.tasks.job import build_job
 from orbiter_operator.tasks.models import TaskStatus
 from orbiter_operator.tasks.observed import Adopted

@@ -186,7 +186,17 @@ type({{ .value }}) == string && ({{ include "orbiter.cel.matches" (dict "value" 
 {{- $git := printf "%s.spec.workspace.git" . -}}
 (has({{ $agent }}) && has({{ $agent }}.env) ? {{ $agent }}.env.filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, ['spec.agent.env[' + e.name + '].valueFrom.secretKeyRef.name', string(e.valueFrom.secretKeyRef.name)]) : [])
 {{- printf " + (has(%s) && has(%s.credentialsSecretRef) ? [['spec.agent.credentialsSecretRef.name', string(%s.credentialsSecretRef.name)]] : [])" $agent $agent $agent -}}
+{{- range $part := list "gateway" "oauthToken" -}}
+{{- $token := printf "%s.auth.%s.tokenFrom" $agent $part -}}
+{{- printf " + (has(%s) && has(%s.auth) && has(%s.auth.%s) && has(%s) ? [['spec.agent.auth.%s.tokenFrom.secretKeyRef.name', string(%s.secretKeyRef.name)]] : [])" $agent $agent $agent $part $token $part $token -}}
+{{- end -}}
 {{- printf " + (has(%s.spec.workspace) && has(%s) && has(%s.credentialsSecretRef) ? [['spec.workspace.git.credentialsSecretRef.name', string(%s.credentialsSecretRef.name)]] : [])" . $git $git $git -}}
+{{- end }}
+
+{{/* CEL: the role of AWS that an object names; '' when none. Argument: the object, in CEL. */}}
+{{- define "orbiter.podTemplate.role" -}}
+{{- $agent := printf "%s.spec.agent" . -}}
+has({{ $agent }}) && has({{ $agent }}.auth) && has({{ $agent }}.auth.bedrock) ? string({{ $agent }}.auth.bedrock.roleARN) : ''
 {{- end }}
 
 {{/* CEL: the sentence of the first problem, letter for letter the operator's. */}}

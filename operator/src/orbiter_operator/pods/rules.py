@@ -16,6 +16,8 @@ from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.models import NO_NAME, Agent, Workspace, is_object_name
 from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
 from orbiter_operator.pods.allowlist import is_one_of, template_error
+from orbiter_operator.pods.auth import auth_problems
+from orbiter_operator.pods.auth import role_error as role_error
 from orbiter_operator.pods.git_containers import shared_volumes
 from orbiter_operator.pods.installation import grasps
 from orbiter_operator.pods.overlay import DEEPEST, MERGE_KEYS, every_field
@@ -129,6 +131,8 @@ def _pod_error(
     problem = next(problems, None) or next(_no_names(agent, workspace), None)
     problem = problem or next(_shape(overlay), None)
     problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)
+    ways = auth_problems(agent, overlay, lambda name: is_ours(name, defaults))
+    problem = problem or next(ways, None)
     theirs = (_sentence(*each) for each in grasps(agent, overlay, defaults.pod_template, fixed))
     if problem := problem or template_error(overlay, defaults) or next(theirs, None):
         return problem

@@ -8,13 +8,20 @@ set last.
 
 from typing import Any, NamedTuple
 
-from orbiter_contracts import AGENTS, object_store
+from orbiter_contracts import object_store
 from orbiter_contracts.artifacts import RETENTION_SECONDS
 from orbiter_contracts.environment import HANDOVER_DIR, SECRET_ENV, agent_environment
 from orbiter_contracts.object_store import StoreAddress
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import SESSION_SECRETS, WORKER
 from orbiter_operator.pods import overlay as laid
+from orbiter_operator.pods.auth import (
+    credentials,
+    from_secrets,
+    mount_token,
+    secret_variable,
+    way_variables,
+)
 from orbiter_operator.pods.git_containers import (
     HANDOVER_MOUNT,
     git_containers,
@@ -45,8 +52,6 @@ IDENTITY = (
     *(HANDOVER_DIR, *object_store.VARIABLES),
 )
 """Variables that say who the worker is and which keys are its own: nobody else sets them."""
-CREDENTIALS = {name: agent.variables for name, agent in AGENTS.items()}
-"""Keys of `agent.credentialsSecretRef` that become variables of the worker, by agent type."""
 
 
 class WorkerDefaults(NamedTuple):
@@ -62,6 +67,7 @@ class WorkerDefaults(NamedTuple):
     adopt_namespace: str = ""
     protected_secrets: tuple[str, ...] = ()
     allowed_service_accounts: tuple[str, ...] = ()
+    allowed_roles: tuple[str, ...] = ()
     redis_ca_key: str = ""
     template_fields: tuple[str, ...] = ()
     priority_classes: tuple[str, ...] = ()
@@ -91,6 +97,7 @@ class WorkerDefaults(NamedTuple):
             adopt_namespace=settings.adopt_namespace,
             protected_secrets=settings.protected_secrets,
             allowed_service_accounts=settings.allowed_service_accounts,
+            allowed_roles=settings.allowed_aws_role_arns,
             template_fields=settings.pod_template_fields,
             priority_classes=settings.priority_classes,
             queue_priority_classes=settings.queue_priority_classes,
@@ -158,11 +165,12 @@ def worker_template(
     if stores := artifacts or object_store.TRANSCRIPT in told:
         told |= object_store.environment(defaults.store, defaults.artifact_seconds)
     identity: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
+    identity += way_variables(agent)
     # Last, because a variable may contain those before it: `$(REDIS_URL)` in another's value.
     secret, key = redis_secret or (defaults.redis_secret, DEVELOPER_KEY)
-    identity.append(_secret_variable("REDIS_URL", secret, key, optional=False))
+    identity.append(secret_variable("REDIS_URL", secret, key, optional=False))
     for name, key in object_store.SECRET_KEYS.items() if stores and defaults.store else ():
-        identity.append(_secret_variable(name, defaults.store_secret, key, optional=True))
+        identity.append(secret_variable(name, defaults.store_secret, key, optional=True))
     for container in merged["spec"]["containers"]:
         if container["name"] == WORKER:
             container["env"] = _identified(agent, container, identity)
@@ -171,6 +179,7 @@ def worker_template(
                 merged["spec"]["initContainers"] = [*others, *init]
     if defaults.redis_ca_key:
         laid.mount_redis_ca(merged["spec"], defaults.redis_secret, defaults.redis_ca_key)
+    mount_token(merged["spec"], agent)
     return merged
 
 
@@ -211,24 +220,12 @@ def _identified(agent: Agent, container: Object, identity: list[Object]) -> list
     """The container's variables and behind them those that say who the worker is."""
     names = {item["name"] for item in identity} | {SECRET_ENV}
     kept = [item for item in container.get("env") or () if item["name"] not in names]
-    secret = _from_secrets(agent, [*kept, *identity], container.get("envFrom") or [])
+    secret = from_secrets(agent, [*kept, *identity], container.get("envFrom") or [])
     if container.get("envFrom"):
         # What comes from a whole ConfigMap is not known here: empty means that it is not set.
         names |= {item["name"] for item in kept}
         kept += [{"name": name, "value": ""} for name in IDENTITY if name not in names]
     return [*kept, {"name": SECRET_ENV, "value": ",".join(secret)}, *identity]
-
-
-def _from_secrets(agent: Agent, variables: list[Object], whole: list[Object]) -> list[str]:
-    """Names of the variables that come from Secrets: the worker keeps their values out of outputs.
-
-    Which ones `envFrom` brings is known to nobody here. Of those the agent sees its credentials.
-    """
-    sources = {item["name"]: item.get("valueFrom") or {} for item in variables}
-    names = [name for name, source in sources.items() if "secretKeyRef" in source]
-    if any("secretRef" in source for source in whole):
-        names += [name for name in CREDENTIALS.get(agent.type, ()) if name not in sources]
-    return names
 
 
 def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Object:
@@ -265,6 +262,7 @@ def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
         max_cost_usd=agent.max_cost_usd,
         system_prompt=agent.system_prompt,
         env=agent.env,
+        passed=",".join(agent.auth.handed_on(agent.type)),
     ) | {
         "WORKSPACE_DIR": _WORKSPACE,
         "HOME": "/home/agent",
@@ -273,18 +271,8 @@ def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
     if agent.file_from:
         values["AGENT_FILE"] = f"{_AGENT_DIR}/{_AGENT_FILE}"
     variables: list[Object] = [{"name": name, "value": value} for name, value in values.items()]
-    if secret := agent.credentials_secret_ref:
-        variables += [
-            _secret_variable(name, secret.name, name, optional=True)
-            for name in CREDENTIALS.get(agent.type, ())
-        ]
-    merged: list[Object] = merge(variables, list(agent.env), "env")
+    merged: list[Object] = merge([*variables, *credentials(agent)], list(agent.env), "env")
     return merged
-
-
-def _secret_variable(name: str, secret: str, key: str, *, optional: bool) -> Object:
-    reference: Object = {"name": secret, "key": key, **({"optional": True} if optional else {})}
-    return {"name": name, "valueFrom": {"secretKeyRef": reference}}
 
 
 def _volumes(agent: Agent, workspace: Workspace) -> list[Object]:
