@@ -14,6 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 -include cluster/Makefile.inc
 -include images/Makefile.inc
 -include helm/Makefile.inc
+-include release/Makefile.inc
 -include tests/Makefile.inc
 
 .PHONY: help dev wheels lock check lint style format types imports test-unit clean
@@ -71,7 +72,7 @@ format: dev ## Format the code
 # parts through mypy_path in pyproject.toml, users' mypy through each package's py.typed. One run
 # for everything: third parties' types are read once, and what did not change comes from one cache.
 TYPED := $(addsuffix /src,$(LOCAL)) $(addprefix cluster/,localcluster install.py servers.py demo.py \
-  demo_chat.py) images/orbiter_images tests/model_server
+  demo_chat.py) images/orbiter_images release/orbiter_release tests/model_server
 
 types: dev
 	@$(BIN)/mypy $(TYPED)

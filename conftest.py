@@ -10,7 +10,7 @@ import hypothesis
 import pytest
 
 ROOT = Path(__file__).parent
-for directory in ("tests", "images"):
+for directory in ("tests", "images", "release"):
     sys.path.insert(0, str(ROOT / directory))
 
 # A script that runs the tests in the background has them ignore SIGINT, and the programs they start

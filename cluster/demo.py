@@ -6,6 +6,7 @@ environment the agent talks to the real API; without one, to the scripted model 
 tests use.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -13,9 +14,10 @@ import sys
 import threading
 import time
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
-from install import install, kubectl
+from install import CHART, install, kubectl
 from localcluster.errors import ClusterError
 from localcluster.layout import REPOSITORY, Layout, from_environment
 from localcluster.report import Reporter
@@ -109,10 +111,13 @@ def show(layout: Layout, name: str) -> bool:
 
 def main() -> int:
     """Run the demo; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chart", type=Path, default=CHART, help="a package of the chart")
+    chart = parser.parse_args().chart
     layout, report = from_environment(), Reporter()
     began = time.monotonic()
     try:
-        install(layout, report, ["default"], SETTINGS)
+        install(layout, report, ["default"], SETTINGS, chart=chart)
         credentials(layout, report)
         name = "hello"
         with report.step(f"kubectl apply -f {TASK.relative_to(REPOSITORY)}"):

@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from localcluster.errors import ClusterError
 from localcluster.layout import REPOSITORY, Layout, from_environment
@@ -77,8 +78,12 @@ def install(
     namespaces: Sequence[str],
     values: Sequence[str],
     json_values: Sequence[str] = (),
+    chart: Path = CHART,
 ) -> None:
-    """Install or upgrade the chart, and wait until the operator answers."""
+    """Install or upgrade the chart, and wait until the operator answers.
+
+    `chart` is its directory, or a package of it.
+    """
     for name in namespaces:
         ensure_namespace(layout, name)
     with report.step("installing the operator with Helm", "10 s"):
@@ -91,7 +96,7 @@ def install(
         ]
         helm(
             layout,
-            *("upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE),
+            *("upgrade", "--install", RELEASE, str(chart), "--namespace", NAMESPACE),
             *("--create-namespace", "--take-ownership"),
             *("-f", str(CHART / "ci" / "local-values.yaml")),
             *(word for setting in settings for word in ("--set", setting)),

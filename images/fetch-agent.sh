@@ -8,10 +8,12 @@ agent=$1
 directory=$2
 . "$(dirname "$0")/versions.env"
 
-case $(uname -m) in
+# MACHINE: to fetch for another machine than this one.
+machine=${MACHINE:-$(uname -m)}
+case $machine in
 x86_64) arch=x64 ;;
 aarch64 | arm64) arch=arm64 ;;
-*) echo "fetch-agent: no agent CLI is published for $(uname -m)" >&2 && exit 1 ;;
+*) echo "fetch-agent: no agent CLI is published for $machine" >&2 && exit 1 ;;
 esac
 case $agent in
 none) mkdir -p "$directory" && exit 0 ;;

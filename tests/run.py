@@ -103,7 +103,9 @@ class Run:
         names = list(json.loads(last_failed.read_text())) if last_failed.exists() else []
         if not 0 < len(names) <= FEW:
             return
-        if self.step(f"{name}, {len(names)} once more", [*command, "--lf"], log):
+        # In a log of its own: what the first failure said is all there is of an unsteady test.
+        again = log and log.with_name(f"{log.stem}-again.log")
+        if self.step(f"{name}, {len(names)} once more", [*command, "--lf"], again):
             self.failed.remove(name)
             self.unsteady += names
 

@@ -41,6 +41,15 @@ def test_the_hash_is_read_whole() -> None:
     assert state.snapshot == SnapshotReport(stored=False, bytes=9, reason="TooLarge", limit=8)
 
 
+def test_what_is_paid_for_is_none_of_ours_where_nobody_says_it() -> None:
+    state = POState.of({"state": "ready", "asked": "3", "settled": "2", "turns_allowed": "3"})
+    assert state is not None
+    assert (state.asked, state.settled, state.unpriced, state.turns_allowed) == (3, 2, 0, 3)
+    assert POState().turns_allowed is None
+    odd = POState.of({"turns_allowed": "-1", "asked": "many"})
+    assert odd == POState()
+
+
 def test_it_is_read_from_a_client_that_does_not_decode() -> None:
     assert POState.of({k.encode(): v.encode() for k, v in FIELDS.items()}) == POState.of(FIELDS)
 

@@ -18,10 +18,10 @@ MARKER = re.compile(r"^(\S+==\S+) ; .*?( \\)?$", re.MULTILINE)
 PYTHON = "3.11"
 
 
-def wheels_directory(lock: str) -> Path:
-    """Return where the wheels of a lock file are kept."""
+def wheels_directory(lock: str, machine: str | None = None) -> Path:
+    """Return where the wheels of a lock file are kept; `machine` is another one than this."""
     digest = hashlib.sha256((ROOT / "images" / f"{lock}.lock").read_bytes()).hexdigest()
-    return WHEELS / f"{lock}-{digest[:12]}"
+    return WHEELS / (machine or "") / f"{lock}-{digest[:12]}"
 
 
 def agent_directory(agent: str, version: str) -> Path:
@@ -48,22 +48,27 @@ def pip() -> list[str]:
     raise StepError("no pip to fetch Python packages with: run `make dev` first")
 
 
-def wheels(lock: str) -> None:
+def platform_options(machine: str) -> list[str]:
+    """Return what tells pip which wheels an image of this machine takes."""
+    tags = [f"manylinux_2_{minor}_{machine}" for minor in (17, 24, 28, 34)]
+    options = ["--only-binary=:all:", "--python-version", PYTHON]
+    for tag in (*tags, f"manylinux2014_{machine}"):
+        options += ["--platform", tag]
+    return options
+
+
+def wheels(lock: str, machine: str | None = None) -> None:
     """Download the wheels of a lock file, checked against its hashes."""
-    directory = wheels_directory(lock)
+    directory = wheels_directory(lock, machine)
     partial = directory.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     requirements = partial / "requirements.txt"
     requirements.write_text(without_markers((ROOT / "images" / f"{lock}.lock").read_text()))
-    machine = platform.machine()
-    tags = [f"manylinux_2_{minor}_{machine}" for minor in (17, 24, 28, 34)]
     command = [*pip(), "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--require-hashes", "--only-binary=:all:", "--python-version", PYTHON]
-    for tag in (*tags, f"manylinux2014_{machine}"):
-        command += ["--platform", tag]
+    command += ["--require-hashes", *platform_options(machine or platform.machine())]
     run([*command, "--dest", str(partial), "-r", str(requirements)])
-    for old in WHEELS.glob(f"{lock}-*"):
+    for old in directory.parent.glob(f"{lock}-*"):
         if old != partial:
             shutil.rmtree(old)
     partial.rename(directory)

@@ -18,8 +18,8 @@ from orbiter_contracts.transcript import (
 )
 from orbiter_operator.kube.names import Key
 from orbiter_operator.streams.pending_outputs import PendingOutputs
-from orbiter_operator.tasks.activity import Activity, activity
-from orbiter_operator.tasks.capacity import Capacity
+from orbiter_operator.tasks.activity import Activity, Tasks, activity
+from orbiter_operator.tasks.cache import TaskCache
 
 AT = datetime(2026, 1, 10, 12, tzinfo=UTC)
 KEYS = Keys.of_namespace("team")
@@ -71,14 +71,10 @@ def test_while_it_runs_the_status_says_what_the_agent_does() -> None:
     assert (ended.phase, ended.progress) == ("Completed", None)
 
 
-def looking(redis, tasks, pending: PendingOutputs, enqueued: list[Key]) -> Activity:
-    capacity = Capacity(lambda _: 5)
-    for key in (*tasks, Key("team", "gone")):
-        capacity.take(key.namespace, key.name)
+def polling(redis, tasks: Tasks, pending: PendingOutputs, enqueued: list[Key]) -> Activity:
     return Activity(
         redis=redis,
-        running=capacity.running,
-        task=tasks.get,
+        tasks=tasks,
         keys=lambda _: KEYS,
         pending=pending,
         enqueue=enqueued.append,
@@ -92,11 +88,11 @@ async def test_the_words_are_those_of_the_last_call_and_told_once(redis) -> None
         Key("team", "new"): {"metadata": {"uid": "u-2"}, "status": {"phase": "Pending"}},
     }
     pending, enqueued = PendingOutputs(), list[Key]()
-    looks = looking(redis, tasks, pending, enqueued)
-    await looks.look()
+    agents = polling(redis, tasks, pending, enqueued)
+    await agents.check()
     stream = KEYS.task_transcript("u-1", 2)
     await redis.xadd(stream, {"data": b"\xff no events"})
-    await looks.look()
+    await agents.check()
     assert (enqueued, pending.doing(FIX, 2)) == ([], None)
     said = [
         {"type": "tool_call", "tool_name": "Edit", "arguments": json.dumps({"path": "a.py"})},
@@ -105,18 +101,34 @@ async def test_the_words_are_those_of_the_last_call_and_told_once(redis) -> None
     at = {"at": AT.isoformat(), "attempt": 2}
     events = [{"sequence": number, **at, **each} for number, each in enumerate(said)]
     await redis.xadd(stream, {"data": json.dumps(events), "next": "2", "end": "0"})
-    await looks.look()
-    await looks.look()
+    await agents.check()
+    await agents.check()
     assert enqueued == [FIX]
     assert (pending.doing(FIX, 2), pending.doing(FIX, 1)) == ("edits a.py", None)
     spoken = {"type": "text", "text": "Now I look at the tests."}
     for number, each in enumerate((said[0] | {"tool_name": "Read"}, spoken, spoken), start=2):
         event = {"sequence": number, **at, **each}
         await redis.xadd(stream, {"data": json.dumps([event]), "next": f"{number + 1}", "end": "0"})
-    await looks.look()
+    await agents.check()
     assert (len(enqueued), pending.doing(FIX, 2)) == (2, "reads a.py")
     pending.nobody(FIX)
     assert pending.doing(FIX, 2) is None
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("spec", "words"), [({"queueName": "team"}, "edits a.py"), ({"managedBy": "acme.com/x"}, None)]
+)
+async def test_a_task_of_kueues_is_told_of_without_a_slot_and_another_programs_is_not(
+    redis, spec: dict[str, str], words: str | None
+) -> None:
+    tasks, pending = TaskCache(lambda _: None), PendingOutputs()
+    meta = {"name": "fix", "namespace": "team", "uid": "u-1", "resourceVersion": "1"}
+    tasks.put({"metadata": meta, "spec": spec, "status": {"phase": "Running", "attempts": 1}})
+    said = call("Edit", json.dumps({"path": "a.py"})).model_dump(mode="json", exclude_none=True)
+    await redis.xadd(KEYS.task_transcript("u-1", 1), {"data": json.dumps([said])})
+    await polling(redis, tasks, pending, []).check()
+    assert pending.doing(FIX, 1) == words
 
 
 @pytest.mark.integration
@@ -124,7 +136,7 @@ async def test_an_entry_of_any_size_stays_in_redis_and_those_before_it_are_told(
     """A worker's user may append 512 MiB in one entry, and an operator may have as much in all."""
     tasks = {FIX: {"metadata": {"uid": "u-1"}, "status": {"phase": "Running", "attempts": 1}}}
     pending = PendingOutputs()
-    looks = looking(redis, tasks, pending, [])
+    agents = polling(redis, tasks, pending, [])
     stream = KEYS.task_transcript("u-1", 1)
     said = call("Edit", json.dumps({"path": "a.py"})).model_dump(mode="json", exclude_none=True)
     await redis.xadd(stream, {"data": json.dumps([said])})
@@ -132,7 +144,7 @@ async def test_an_entry_of_any_size_stays_in_redis_and_those_before_it_are_told(
     await redis.xadd(stream, {"data": "x" * large})
     await redis.xadd(stream, {"x" * large: "y", "other": "x" * large, "data": b"[]"})
     before = (await redis.info("stats"))["total_net_output_bytes"]
-    await looks.look()
+    await agents.check()
     sent = (await redis.info("stats"))["total_net_output_bytes"] - before
     assert pending.doing(FIX, 1) == "edits a.py"
     assert sent < MAX_ENTRY_BYTES, "what is too large is not sent"
@@ -141,11 +153,11 @@ async def test_an_entry_of_any_size_stays_in_redis_and_those_before_it_are_told(
 @pytest.mark.integration
 async def test_all_that_is_read_of_a_transcript_has_a_bound(redis) -> None:
     tasks = {FIX: {"metadata": {"uid": "u-1"}, "status": {"phase": "Running", "attempts": 1}}}
-    looks = looking(redis, tasks, PendingOutputs(), [])
+    agents = polling(redis, tasks, PendingOutputs(), [])
     for _ in range(20):
         junk = b"x" * MAX_ENTRY_BYTES
         await redis.xadd(KEYS.task_transcript("u-1", 1), {"data": junk})
     before = (await redis.info("stats"))["total_net_output_bytes"]
-    await looks.look()
+    await agents.check()
     sent = (await redis.info("stats"))["total_net_output_bytes"] - before
     assert sent < TRANSCRIPT_BYTES + MAX_ENTRY_BYTES

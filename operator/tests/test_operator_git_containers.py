@@ -6,7 +6,7 @@ import pytest
 from support.observed import observed, spec
 
 from orbiter_contracts import GitWorkspace
-from orbiter_operator.pods.auth import CREDENTIALS
+from orbiter_operator.pods.agent import CREDENTIALS
 from orbiter_operator.pods.rules import pod_error
 from orbiter_operator.pods.template import Object, WorkerDefaults
 from orbiter_operator.tasks.job import build_job

@@ -1,12 +1,14 @@
 """The Job of an attempt: safe by default, told who it is, and open to the user's template."""
 
+import json
+
 import pytest
 from support.observed import NOW, UID, observed, spec
 
 from orbiter_contracts.attempts import request_id
 from orbiter_operator.kube.models import Condition
 from orbiter_operator.kube.names import job_name
-from orbiter_operator.pods.auth import CREDENTIALS
+from orbiter_operator.pods.agent import CREDENTIALS
 from orbiter_operator.pods.rules import image_error, installation_error, pod_error
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.tasks.job import build_job
@@ -104,6 +106,38 @@ def test_the_worker_is_told_which_variables_come_from_secrets():
     }
     given = environment(agent=agent)["SECRET_ENV"].split(",")
     assert given == ["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL", "SHOP_DSN", "REDIS_URL"]
+
+
+def test_the_worker_is_told_of_mcp_servers_and_has_their_secrets_as_variables():
+    reference = {"secretKeyRef": {"name": "docs", "key": "token"}}
+    headers = [{"name": "Authorization", "valueFrom": reference}]
+    server = {"name": "docs", "url": "https://docs.example.com/mcp", "headers": headers}
+    given = environment(agent={"mcpServers": [server]})
+    [told] = json.loads(given["AGENT_MCP_SERVERS"])
+    assert told["headers"] == [
+        {"name": "Authorization", "valueFrom": {"variable": "AGENT_MCP_SECRET_1"}}
+    ]
+    assert given["AGENT_MCP_SECRET_1"] == reference
+    assert given["SECRET_ENV"] == "AGENT_MCP_SECRET_1,REDIS_URL"
+    assert "AGENT_MCP_SERVERS" not in environment()
+
+
+def test_instructions_and_skills_are_a_variable_and_volumes_of_their_config_maps():
+    skills = [{"name": "notes", "configMapRef": {"name": "house-notes"}}]
+    agent = {"instructions": {"text": "cost $(HOME)"}, "skills": skills}
+    given, pod = environment(agent=agent), pod_spec(agent=agent)
+    assert given["AGENT_INSTRUCTIONS"] == "cost $$(HOME)"
+    assert given["AGENT_SKILLS_DIR"] == "/run/agent-skills"
+    mount = {"name": "agent-skill-notes", "mountPath": "/run/agent-skills/notes", "readOnly": True}
+    assert mount in pod["containers"][0]["volumeMounts"]
+    assert {"name": "agent-skill-notes", "configMap": {"name": "house-notes"}} in pod["volumes"]
+    agent = {"instructions": {"configMapKeyRef": {"name": "house", "key": "rules"}}}
+    given, pod = environment(agent=agent), pod_spec(agent=agent)
+    assert given["AGENT_INSTRUCTIONS_FILE"] == "/run/agent-instructions/instructions.md"
+    items = [{"key": "rules", "path": "instructions.md"}]
+    volume = {"name": "agent-instructions", "configMap": {"name": "house", "items": items}}
+    assert volume in pod["volumes"]
+    assert "AGENT_INSTRUCTIONS" not in given
 
 
 def test_credentials_from_a_whole_secret_count_as_coming_from_one():

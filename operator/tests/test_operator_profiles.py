@@ -116,6 +116,30 @@ def test_variables_are_told_apart_by_their_names():
     assert why is None
 
 
+def test_so_are_mcp_servers():
+    docs, files = ({"name": name, "url": f"https://{name}/"} for name in ("docs", "files"))
+    other = {**docs, "url": "https://elsewhere/"}
+    own = {"agent": {"mcpServers": [files]}}
+    read, why = together({"agent": {"mcpServers": [docs]}}, **own)
+    assert ([*read.agent.mcp_servers], why) == ([docs, files], None)
+    own = {"agent": {"mcpServers": [other]}}
+    _, why = together({"agent": {"mcpServers": [docs]}}, **own)
+    assert (why or "").startswith("spec.agent.mcpServers[docs] is another than the profile's")
+    allowed = {"agent": {"mcpServers": [docs]}, "allowOverrides": ["mcpServers"]}
+    read, why = together(allowed, **own)
+    assert ([*read.agent.mcp_servers], why) == ([other], None)
+
+
+def test_so_are_skills_and_instructions_are_one_value():
+    notes, letters = ({"name": n, "configMapRef": {"name": n}} for n in ("notes", "letters"))
+    theirs = {"agent": {"skills": [notes], "instructions": {"text": "theirs"}}}
+    read, why = together(theirs, agent={"skills": [letters]})
+    assert ([*read.agent.skills], why) == ([notes, letters], None)
+    assert read.agent.instructions == {"text": "theirs"}
+    _, why = together(theirs, agent={"instructions": {"text": "mine"}})
+    assert "let it be said" in (why or "")
+
+
 def test_templates_are_merged_as_over_the_pod_and_only_where_that_is_allowed():
     theirs = {"spec": {"containers": [{"name": "worker", "image": "mine:1"}]}}
     limits = {"limits": {"memory": "1Gi"}}

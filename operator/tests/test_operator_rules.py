@@ -29,6 +29,8 @@ DEFAULTS = PLAIN._replace(
 OURS = "orbiter-redis"
 REFERENCE = {"secretKeyRef": {"name": OURS, "key": "po-url"}}
 TOKEN = {"serviceAccountToken": {"path": "token"}}
+DOCS = {"name": "docs", "url": "https://docs.example.com/mcp"}
+FILES = {"name": "docs", "command": "npx"}
 
 
 def why(defaults: Any = DEFAULTS, **fields: Any) -> str | None:
@@ -56,6 +58,12 @@ def git(secret: str) -> dict[str, Any]:
 SECRETS: dict[str, dict[str, Any]] = {
     "spec.agent.env[A].valueFrom.secretKeyRef.name": {
         "agent": {"env": [{"name": "A", "valueFrom": REFERENCE}]}
+    },
+    "spec.agent.mcpServers[docs].headers[A].valueFrom.secretKeyRef.name": {
+        "agent": {"mcpServers": [{**DOCS, "headers": [{"name": "A", "valueFrom": REFERENCE}]}]}
+    },
+    "spec.agent.mcpServers[docs].env[A].valueFrom.secretKeyRef.name": {
+        "agent": {"mcpServers": [{**FILES, "env": [{"name": "A", "valueFrom": REFERENCE}]}]}
     },
     "spec.agent.credentialsSecretRef.name": {"agent": {"credentialsSecretRef": {"name": OURS}}},
     "spec.workspace.git.credentialsSecretRef.name": git(OURS),
@@ -99,6 +107,38 @@ def test_our_secret_is_refused_wherever_a_spec_names_it(field):
     assert why(**SECRETS[field]) == (
         f"{field} is 'orbiter-redis', a Secret of Orbiter itself; name one of your own"
     )
+
+
+def test_mcp_servers_that_cannot_be_and_secrets_that_are_no_names_are_refused():
+    nowhere = {"secretKeyRef": {"name": "../x", "key": "k"}}
+    headers = [{"name": "A", "valueFrom": nowhere}]
+    assert "headers[A].valueFrom.secretKeyRef.name is '../x', which is no name" in (
+        why(agent={"mcpServers": [{**DOCS, "headers": headers}]}) or ""
+    )
+    assert why(agent={"mcpServers": [DOCS, {**DOCS, "name": "Two"}]}) == (
+        "spec.agent.mcpServers[1].name: is no name of a server; write at most 32 lower-case "
+        "letters, digits and -"
+    )
+    assert why(agent={"mcpServers": [DOCS, {**FILES, "name": "files"}]}) is None
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        ({"instructions": {}}, "spec.agent.instructions: write text or configMapKeyRef"),
+        ({"instructions": {"text": "é" * 32769}}, "more than 65536 bytes"),
+        (
+            {"instructions": {"configMapKeyRef": {"name": "../x", "key": "k"}}},
+            "spec.agent.instructions.configMapKeyRef.name is '../x', which is no name",
+        ),
+        ({"skills": [{"name": "a/b", "configMapRef": {"name": "c"}}]}, "is no name of a skill"),
+        ({"skills": [{"name": "a", "configMapRef": {"name": "C"}}]}, "skills[a].configMapRef.name"),
+        ({"skills": [{"name": "a", "configMapRef": {"name": "c"}}] * 2}, "a is there twice"),
+        ({"skills": [{"name": "a"}]}, "spec.agent.skills[0].configMapRef: Field required"),
+    ],
+)
+def test_instructions_and_skills_that_cannot_be_are_refused(agent, words):
+    assert words in (why(agent=agent) or "")
 
 
 @pytest.mark.parametrize("name", ["orbiter-redis-auth", "sh.helm.release.v1.orbiter.v12"])

@@ -141,6 +141,23 @@ async def test_each_lapses_seven_days_after_it_has_last_grown(redis):
 
 
 @pytest.mark.integration
+async def test_names_without_end_and_transcripts_without_entries_are_not_held(redis):
+    """A worker may append to any attempt's of its namespace, and choose what that is called."""
+    empty, long = TEAM.task_transcript("u", 1), TEAM.task_transcript("x" * 100_000, 1)
+    await redis.xadd(empty, {"a": "b"}, maxlen=0, approximate=False)
+    for key in (long, TEAM.task_transcript("v", 1)):
+        await fill(redis, key, 1)
+    transcripts = Transcripts(redis, Settings())
+    found = [one.key async for page in transcripts._pages() for one in page]
+    assert found == [TEAM.task_transcript("v", 1)]
+    for key in (empty, long):
+        assert 0 < await redis.ttl(key) <= TRANSCRIPT_SECONDS
+    await redis.expire(empty, 1000)
+    await transcripts.check()
+    assert await redis.ttl(empty) <= 1000
+
+
+@pytest.mark.integration
 async def test_what_is_no_stream_is_left_alone_and_a_redis_that_refuses_is_said_once(redis):
     await redis.set("mine:transcript", "x" * 1000)
     await redis.config_set("maxmemory", 20 * 1024 * 1024)

@@ -139,6 +139,12 @@ def _gateway(secret: str) -> dict[str, Any]:
 
 
 _ROLE = {"roleARN": "arn:aws:iam::123456789012:role/platform", "region": "eu-central-1"}
+
+
+def _server(name: str) -> dict[str, Any]:
+    return {"name": "b", "url": "https://b.example.com/mcp", "headers": [_reference(name)]}
+
+
 _SECRETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     *(
         (
@@ -153,6 +159,17 @@ _SECRETS: tuple[tuple[str, str, dict[str, Any]], ...] = (
             ("all passwords of Redis", "orbiter-redis-auth"),
             ("a session's Redis URL", "$session_secret"),
             ("the release", "sh.helm.release.v1.orbiter.v1"),
+        )
+    ),
+    *(
+        (
+            f"has {what} in a header of an MCP server",
+            "agent.mcpServers",
+            {"agent": {"mcpServers": [_server(name)]}},
+        )
+        for what, name in (
+            ("the front ends' Redis URL", "orbiter-chat"),
+            ("a session's Redis URL", "$session_secret"),
         )
     ),
     *(

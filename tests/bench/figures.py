@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import platforms
+
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- figures: {} -->\n", "<!-- end of figures -->\n"
 Show = Callable[[Any], str]
@@ -130,7 +132,7 @@ TABLES = {
 PAGES = {
     "operator/README.md": ("operator", "sessions", "tenants"),
     "wrapper/README.md": ("wrapper",),
-    "README.md": ("features",),
+    "README.md": ("platforms", "features"),
     "docs/operations.md": ("checkpoints", "soak"),
 }
 VERBS = {"checkpoints": "make bench-checkpoints", "soak": "make soak"}
@@ -156,10 +158,9 @@ def table(name: str, results: Any) -> str:
     """The table of one benchmark as Markdown."""
     if results is None:
         return f"Not measured yet: `{VERBS[name]}` does.\n"
-    if name == "features":
-        return features(results)
-    if name == "soak":
-        return soak(results)
+    own = {"features": features, "platforms": platforms.table, "soak": soak}
+    if name in own:
+        return own[name](results)
     rows = [f"| {row.what} | {row.show(_at(results, row.path))} |" for row in TABLES[name]]
     return "\n".join([f"| [bench/{name}.json](../bench/{name}.json) | |", "|---|---|", *rows, ""])
 

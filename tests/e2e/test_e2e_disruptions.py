@@ -13,13 +13,13 @@ from support.world import ECHO_IMAGE, NAMESPACE, SYSTEM, World, task, worker_con
 RUN = uuid.uuid4().hex[:4]
 NOW = ("--grace-period=0", "--force", "--wait=false")
 OPERATOR = "app.kubernetes.io/component=operator"
-WORK = "work\nsleep 15"
+WORK = "work\nsleep 9"
 SLOT = "example.com/slot"
 ONE_SLOT = {"requests": {SLOT: "1"}, "limits": {SLOT: "1"}}
 
 
 def working(world: World, name: str, grace: int | None = None, **worker: Any) -> str:
-    """A task whose agent works for a quarter of a minute; returns its pod's name.
+    """A task whose agent works for nine seconds; returns its pod's name.
 
     It begins again: what goes on from a checkpoint is in `test_e2e_checkpoints`.
     """

@@ -60,6 +60,104 @@ def test_a_profile_asks_for_no_more_than_a_task_may(world: World) -> None:
         world.apply(profile("e2e-greedy", podTemplate={"spec": {"hostNetwork": True}}))
 
 
+SERVER = """
+import json, os, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    version = asked.get("params", {}).get("protocolVersion")
+    about = {"name": "mini", "version": "1"}
+    token = os.environ["TOKEN"]
+    said = [{"type": "text", "text": f"told {token}, {len(token)} long"}]
+    answers = {
+        "initialize": {
+            "protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about,
+        },
+        "tools/list": {"tools": [{"name": "told", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": said},
+    }
+    if "id" in asked:
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": answers.get(asked["method"], {})}
+        print(json.dumps(answer), flush=True)
+"""
+"""An MCP server of one tool, which tells what it was given."""
+
+
+def test_an_agent_has_the_mcp_servers_of_its_profile_and_nobody_reads_their_secrets(
+    world: World,
+) -> None:
+    secret = {"name": "e2e-mcp", "namespace": NAMESPACE}
+    world.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": secret,
+            "stringData": {"token": "open-sesame"},
+        }
+    )
+    reference = {"secretKeyRef": {"name": "e2e-mcp", "key": "token"}}
+    mini = {
+        "name": "mini",
+        "command": "python3",
+        "args": ["-c", SERVER],
+        "env": [{"name": "TOKEN", "valueFrom": reference}],
+    }
+    world.apply(profile("e2e-mcp", agent={**CLAUDE, "mcpServers": [mini]}, timeoutSeconds=120))
+    made = short_task("with-servers", "e2e-mcp")
+    made["spec"]["prompt"] = "[[tool: mcp__mini__told {}]]\n[[say: it {output}]] [[result]]"
+    world.apply(made)
+    status = world.wait("with-servers", "Completed")
+    assert "told [redacted], 11 long" in status["message"]
+    ours = {**reference, "secretKeyRef": {"name": "orbiter-chat", "key": "url"}}
+    stolen = {**mini, "env": [{"name": "TOKEN", "valueFrom": ours}]}
+    with pytest.raises(CommandError, match=r"mcpServers\[mini\].env\[TOKEN\].*of Orbiter itself"):
+        world.apply(profile("e2e-stolen", agent={**CLAUDE, "mcpServers": [stolen]}))
+
+
+def test_an_agent_is_offered_the_skills_of_its_profile(world: World) -> None:
+    skill = "---\nname: harbour\ndescription: How to write to the harbour.\n---\nSay ahoy.\n"
+    world.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "e2e-harbour", "namespace": NAMESPACE},
+            "data": {"SKILL.md": skill, "rules.md": "Ships come first."},
+        }
+    )
+    agent = {
+        **CLAUDE,
+        "skills": [{"name": "harbour", "configMapRef": {"name": "e2e-harbour"}}],
+        "instructions": {"configMapKeyRef": {"name": "e2e-harbour", "key": "rules.md"}},
+    }
+    world.apply(profile("e2e-skilled", agent=agent, timeoutSeconds=120))
+    made = short_task("skilled", "e2e-skilled")
+    made["spec"]["prompt"] = (
+        '[[tool: Skill {"skill": "harbour"}]]\n'
+        "[[bash: cat ~/.claude/CLAUDE.md ~/.claude/skills/harbour/SKILL.md]]\n"
+        "[[say: it {output}]] [[result]]"
+    )
+    world.apply(made)
+    status = world.wait("skilled", "Completed")
+    said = status["result"]["summary"]
+    assert "Ships come first." in said
+    assert "Say ahoy." in said
+
+
+def test_a_workspace_is_set_up_before_the_agent_begins_or_the_attempt_has_failed(
+    world: World,
+) -> None:
+    world.apply(profile("e2e-setup", agent=CLAUDE, timeoutSeconds=120))
+    made = short_task("set-up", "e2e-setup")
+    made["spec"]["prompt"] = "[[bash: cat ready]]\n[[say: it is {output}]] [[result]]"
+    made["spec"]["workspace"] = {"setup": "echo prepared > ready"}
+    world.apply(made)
+    assert "it is prepared" in world.wait("set-up", "Completed")["message"]
+    failing = short_task("not-set-up", "e2e-setup")
+    failing["spec"]["workspace"] = {"setup": "echo no network\nexit 3"}
+    world.apply(failing)
+    status = world.wait("not-set-up", "Failed", reason="SetupFailed")
+    assert "exited with code 3: no network" in status["message"]
+
+
 @pytest.fixture
 def strict(world: World) -> Iterator[str]:
     """A profile of the cluster with what no task's podTemplate may have."""

@@ -17,7 +17,7 @@ PAGES = [
 ]
 ROOMS = (
     "bench cluster contracts crds docs examples helm images operator "
-    "packages tests triggers wrapper"
+    "packages release tests triggers wrapper"
 )
 PATH = re.compile(rf"(?<![\w./:{{~$-])(?:{'|'.join(ROOMS.split())})/[\w./*-]*+(?![:{{])")
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]+))?\)")

@@ -48,6 +48,18 @@ def test_a_profile_may_be_changed(cluster: Cluster, namespace: str) -> None:
         ({"timeoutSeconds": 0}, "timeoutSeconds must be from 1 to 604800"),
         ({"allowOverrides": ["prompt"]}, "Unsupported value"),
         ({"agent": {"env": [{"name": "REDIS_URL", "value": "x"}]}}, "reserved for the worker"),
+        ({"agent": {"mcpServers": [{"name": "Docs", "url": "https://a/"}]}}, "name of a server"),
+        ({"agent": {"instructions": {}}}, "exactly one of text and configMapKeyRef"),
+        (
+            {"agent": {"skills": [{"name": "A", "configMapRef": {"name": "a"}}]}},
+            "not the name of a skill",
+        ),
+        ({"agent": {"mcpServers": [{"name": "docs"}]}}, "exactly one of url and command"),
+        ({"agent": {"mcpServers": [{"name": "docs", "url": "https://u:p@a/"}]}}, "without a user"),
+        (
+            {"agent": {"mcpServers": [{"name": "a", "url": "https://a/", "args": ["x"]}]}},
+            "args and env are for a command",
+        ),
         (
             {"agent": {"credentialsSecretRef": {"name": "orbiter-redis"}}},
             "orbiter-redis is a Secret of Orbiter itself",

@@ -41,6 +41,14 @@ def test_unknown_fields_are_dropped_when_nobody_insists(cluster: Cluster, namesp
     assert "promt" not in cluster.get("at", "pruned", namespace)["spec"]
 
 
+def test_a_workspace_of_nothing_but_a_setup_is_an_empty_directory(
+    cluster: Cluster, namespace: str
+) -> None:
+    cluster.apply(agent_task("set-up", workspace={"setup": "make"}), namespace=namespace)
+    spec = cluster.get("agenttask", "set-up", namespace)["spec"]
+    assert spec["workspace"] == {"setup": "make"}
+
+
 UNCHANGEABLE: dict[str, Any] = {
     "prompt": "Say goodbye.",
     "agent": {"type": "codex"},

@@ -5,7 +5,9 @@ prompt is at and how often it has failed.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .conversation import Conversation, fingerprint
 
@@ -31,6 +33,7 @@ class Journal:
     prompts: dict[str, PromptRecord] = field(default_factory=dict)
     auxiliary: int = 0
     active: int = 0
+    last: Mapping[str, Any] = field(default_factory=dict)
 
     def attempt(self, conversation: Conversation) -> int:
         """Note a request of a conversation; return which one of its prompt's it is, from 1."""

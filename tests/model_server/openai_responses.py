@@ -77,7 +77,9 @@ def item(kind: str, prefix: str, **data: object) -> dict[str, Any]:
 def call_of(call: ToolCall) -> dict[str, Any]:
     """Return the item of a tool call."""
     identity = f"call_{uuid.uuid4().hex[:24]}"
-    common = {"call_id": identity, "name": call.name}
+    # A tool of a namespace has a name of two parts: those of an MCP server, say.
+    namespace, _, name = call.name.rpartition(".")
+    common = {"call_id": identity, "name": name} | ({"namespace": namespace} if namespace else {})
     if isinstance(call.arguments, str):
         return item("custom_tool_call", "ctc", **common, input=call.arguments)
     return item("function_call", "fc", **common, arguments=json.dumps(call.arguments))

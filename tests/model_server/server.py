@@ -9,6 +9,7 @@
 | POST /model/MODEL/invoke, /model/MODEL/invoke-with-response-stream | Amazon Bedrock |
 | POST / | AWS STS: AssumeRoleWithWebIdentity |
 | GET /stats, POST /reset | the journal's counts |
+| GET /last | the last request that a model was asked with |
 | GET /healthz | 200 |
 | other paths under /api/ | 200 `{}`: what a CLI reports or asks in passing |
 """
@@ -56,7 +57,7 @@ class ModelServer:
     async def handle(self, request: Request) -> Response:
         """Answer one request and count it."""
         path = request.path.rstrip("/") or "/"
-        if path in ("/stats", "/reset", "/healthz"):
+        if path in ("/stats", "/last", "/reset", "/healthz"):
             return self._about(path)
         self.journal.requests[path] += 1
         response = await self._answer(request, path)
@@ -67,6 +68,8 @@ class ModelServer:
         if path == "/reset":
             active = self.journal.active
             self.journal = Journal(active=active)
+        if path == "/last":
+            return json_response(dict(self.journal.last))
         return json_response(self.journal.report() if path == "/stats" else {})
 
     async def _answer(self, request: Request, path: str) -> Response:
@@ -112,7 +115,7 @@ class ModelServer:
         self, request: Request, protocol: Wire, told: Mapping[str, object] | None = None
     ) -> Response:
         try:
-            data = request.json() | dict(told or {})
+            data = self.journal.last = request.json() | dict(told or {})
             conversation = protocol.read(data, request.headers, len(request.body))
             reply = decide(conversation, self.journal, self._otherwise)
         except (DirectiveError, ValueError) as error:

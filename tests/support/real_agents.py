@@ -4,6 +4,7 @@
 but the model. The scripts here (docs/model-server.md) are for looking at a turn from within.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -201,6 +202,35 @@ def opencode_workers(
             "ANTHROPIC_BASE_URL": model_server.url,
         },
     )
+
+
+@pytest.fixture
+def factory_workers(
+    tmp_path: Path, redis: Redis, redis_server: RedisServer, model_server: ModelServer
+) -> Iterator[RealWorkers]:
+    """Workers with droid and a model of one's own, on the Redis of this run, empty at the start."""
+    own = {
+        "model": "scripted",
+        "displayName": "scripted",
+        "baseUrl": f"{model_server.url}/v1",
+        "apiKey": "scripted",
+        "provider": "generic-chat-completion-api",
+    }
+    started = _workers(
+        tmp_path,
+        {
+            "PATH": f"{agent_cli('factory').parent}:{os.environ['PATH']}",
+            "REDIS_URL": redis_server.url,
+            "AGENT_TYPE": "factory",
+            "AGENT_MODEL": "custom:scripted-0",
+            "FACTORY_API_KEY": API_KEY,
+        },
+    )
+    for workers in started:
+        settings = workers.home / ".factory" / "settings.json"
+        settings.parent.mkdir()
+        settings.write_text(json.dumps({"customModels": [own]}))
+        yield workers
 
 
 def _workers(directory: Path, environ: dict[str, str]) -> Iterator[RealWorkers]:

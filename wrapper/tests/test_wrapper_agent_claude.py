@@ -89,7 +89,7 @@ def test_it_neither_updates_itself_nor_reads_files_that_a_message_names() -> Non
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
         "CLAUDE_CODE_MAX_RETRIES": "3",
-        "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+        "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
         "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
     }
 

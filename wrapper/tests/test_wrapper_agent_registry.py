@@ -74,6 +74,21 @@ def test_the_agent_sees_its_own_credentials_and_little_else() -> None:
     assert "GIT_CREDENTIALS_DIR" not in seen
 
 
+@pytest.mark.parametrize("agent", known_agents())
+def test_a_companys_proxy_and_certificates_are_the_agents_too(agent: str) -> None:
+    told = {
+        "HTTPS_PROXY": "http://proxy.example.com:3128",
+        "NO_PROXY": ".svc",
+        **dict.fromkeys(
+            ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+             "AWS_CA_BUNDLE", "GIT_SSL_CAINFO"), "/etc/company/ca.crt"
+        ),
+        "SSL_CERT_DIR": "/etc/company",
+    }  # fmt: skip
+    seen = agent_environment(needed(load_agent(agent)), told, WORKDIR)
+    assert {name: seen.get(name) for name in told} == told
+
+
 def test_the_user_lists_what_else_it_may_see_but_not_what_is_ours() -> None:
     environ = {
         "AGENT_ENV": "NPM_TOKEN, MISSING,REDIS_URL,WORKER_ID,TASK_RECORD,GIT_CREDENTIALS_DIR,",

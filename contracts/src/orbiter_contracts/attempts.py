@@ -57,6 +57,7 @@ class Attempt(NamedTuple):
         project_id: str | None = None,
         git: GitWorkspace | None = None,
         artifacts: Iterable[str] = (),
+        setup: str | None = None,
     ) -> DeveloperWorkerInput:
         """What its worker is told.
 
@@ -68,6 +69,7 @@ class Attempt(NamedTuple):
             project_id: What the user counts it to.
             git: The repository to work in.
             artifacts: Which files of the workspace are kept.
+            setup: What is run in the workspace before the agent starts.
         """
         return DeveloperWorkerInput(
             request_id=request or request_id(self.uid, self.number),
@@ -75,7 +77,7 @@ class Attempt(NamedTuple):
             project_id=project_id,
             prompt=prompt,
             timeout=timeout_seconds,
-            workspace=None if git is None else Workspace(git=git),
+            workspace=Workspace(git=git, setup=setup) if git or setup else None,
             artifacts=list(artifacts),
         )
 

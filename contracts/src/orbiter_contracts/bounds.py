@@ -48,6 +48,8 @@ MAX_NAME_CHARACTERS: Final = 253
 """What the resource definitions allow for names, `taskId`, `projectId`, a branch or a tag."""
 MAX_LINE_CHARACTERS: Final = 2048
 """What the resource definition allows for a URL."""
+MAX_SETUP_CHARACTERS: Final = 32_768
+"""Of `workspace.setup`; it becomes an argument, of which Linux takes 128 KiB."""
 MAX_DATA_DEPTH: Final = 64
 """JSON readers give up from about a hundred levels on, pydantic's at 200."""
 MAX_DATA_VALUES: Final = 10_000

@@ -1,7 +1,8 @@
 """What tasks and sessions have cost, summed up by what people ask for. Pure.
 
-The server's page and `kubectl orbiter cost` both sum with this. An object of the API is read by one
-total function; what is missing or out of range there was not told, which is counted and is not 0.
+The server's page and `kubectl orbiter cost` both sum with this; the page has its objects read
+already, the command reads them with `cost_of`. What is missing or out of range in one was not told,
+which is counted and is not 0.
 """
 
 import re

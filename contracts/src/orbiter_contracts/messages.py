@@ -14,6 +14,7 @@ from pydantic import Field
 
 from orbiter_contracts.artifacts import ArtifactsReport, Patterns
 from orbiter_contracts.bounds import (
+    MAX_SETUP_CHARACTERS,
     Cost,
     Count,
     Data,
@@ -37,6 +38,7 @@ LifecycleEventName = Literal[
     "started", "ready", "busy", "checkpointed", "completed", "failed", "stopped"
 ]
 PushPolicy = Literal["Never", "Always"]
+Setup = Annotated[Text, Field(min_length=1, max_length=MAX_SETUP_CHARACTERS, pattern=r"^[^\x00]*$")]
 
 
 def _now() -> datetime:
@@ -84,9 +86,13 @@ class GitWorkspace(Message):
 
 
 class Workspace(Message):
-    """Where the agent works. Without `git` it starts in an empty directory."""
+    """Where the agent works. Without `git` it starts in an empty directory.
+
+    `setup` is run there by `sh` before the agent starts.
+    """
 
     git: GitWorkspace | None = None
+    setup: Setup | None = Field(default=None, exclude_if=not_)
 
 
 class WorkspaceReport(Message):

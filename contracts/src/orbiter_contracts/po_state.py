@@ -60,6 +60,12 @@ class POState(Message):
         cache_read_tokens: See above.
         cache_write_tokens: See above.
         cost_usd: What all turns cost, in US dollars, as far as their agent told.
+        asked: How many turns were begun. One that a worker died of, and that nobody can go on with,
+            is over; its message is another turn.
+        settled: How many of these are over: equal to `asked`, or one less during a turn.
+        unpriced: How many of those that are over have a cost that nobody knows.
+        turns_allowed: How many may be begun; None for any number. The operator writes it, before
+            the session wakes and each time that it has put a turn's cost aside.
         context_tokens: How large the conversation was when the model was last asked.
         last_activity: When a message was last taken or answered.
         rotations: How often a new session began.
@@ -81,6 +87,10 @@ class POState(Message):
     cache_read_tokens: Count = 0
     cache_write_tokens: Count = 0
     cost_usd: Cost = 0.0
+    asked: Count = 0
+    settled: Count = 0
+    unpriced: Count = 0
+    turns_allowed: Count | None = None
     context_tokens: Count | None = None
     last_activity: Moment | None = None
     rotations: Count = 0

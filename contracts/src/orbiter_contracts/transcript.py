@@ -130,7 +130,7 @@ class UsageEvent(Event):
 
     Attributes:
         usage: All of it so far.
-        model: The model that answered last, if its name is known.
+        model: The model that answered last; workers leave it empty, and it is the stream's field.
     """
 
     type: Literal["usage"] = "usage"

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from orbiter.cli.task.manifest import CHECKS, read_manifest
-from orbiter.cli.task.settings import environment, prompt_of
+from orbiter.cli.task.settings import environment, prompt_of, system_prompt
 from orbiter.cli.ui.outcome import UsageError
 from orbiter_operator.kube.models import Agent
 from orbiter_operator.tasks.models import TaskSpec
@@ -140,6 +140,33 @@ def test_what_is_named_and_nowhere_is_said(file, tmp_path):
     assert environment(manifest, {"T": "ours"}, tmp_path)["T"] == "ours"
     with pytest.raises(UsageError, match=r"agent\.env T: Secret k is not in the file"):
         environment(manifest, {}, tmp_path)
+
+
+def test_instructions_are_part_of_the_system_prompt(file):
+    spec = "  agent: {systemPrompt: be brief, instructions: {%s}}\n"
+    said = read_manifest(file(TASK + spec % "text: be kind"))
+    assert system_prompt(said) == "be kind\n\nbe brief"
+    kept = spec % "configMapKeyRef: {name: texts, key: prompt}"
+    assert system_prompt(read_manifest(file(TASK + kept + CONFIG))) == "from a map\n\nbe brief"
+    assert system_prompt(read_manifest(file())) is None
+
+
+def test_mcp_servers_have_their_secrets_from_the_same_file(file, tmp_path):
+    server = """\
+  agent:
+    mcpServers:
+      - name: docs
+        url: https://docs.example.com/mcp
+        headers: [{name: Authorization, valueFrom: {secretKeyRef: {name: %s, key: TOKEN}}}]
+"""
+    found = environment(read_manifest(file(TASK + server % "keys" + CONFIG)), {}, tmp_path)
+    assert found["AGENT_MCP_SECRET_1"] == "t"
+    assert '"variable": "AGENT_MCP_SECRET_1"' in found["AGENT_MCP_SERVERS"]
+    with pytest.raises(UsageError, match="Secret other with key TOKEN is not in the file"):
+        environment(read_manifest(file(TASK + server % "other" + CONFIG)), {}, tmp_path)
+    wrong = server.replace("name: docs", "name: -docs")
+    with pytest.raises(UsageError, match=r"mcpServers\[0\].name: is no name of a server"):
+        environment(read_manifest(file(TASK + wrong % "keys" + CONFIG)), {}, tmp_path)
 
 
 def test_what_a_profile_could_have_said_has_the_operators_defaults_without_a_cluster(file):

@@ -35,6 +35,7 @@ HEAD: dict[str, Any] = {"at": datetime(2026, 1, 10, 12, tzinfo=UTC), "attempt": 
 STORY: list[AnyEvent] = [
     ThinkingEvent(**HEAD, text="Where is it?\nHere."),
     TextEvent(**HEAD, text="I look "),
+    UsageEvent(**HEAD, usage=Usage(input_tokens=4)),
     TextEvent(**HEAD, text="at it."),
     ToolCallEvent(**HEAD, tool_name="Bash", tool_call_id="t", arguments='{"command":"cat a"}'),
     ToolResultEvent(**HEAD, tool_name="Bash", tool_call_id="t", content="```\nx\n```", seconds=0.5),

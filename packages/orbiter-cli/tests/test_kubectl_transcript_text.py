@@ -46,6 +46,14 @@ def test_pieces_of_a_text_become_its_lines() -> None:
     ]
 
 
+def test_figures_that_come_in_the_middle_of_a_text_do_not_part_it() -> None:
+    figures = event("usage", usage={"input_tokens": 5}, cost_usd=0.5)
+    renderer = Renderer()
+    assert renderer.add(event("text", text="I lo")) == renderer.add(figures) == []
+    assert renderer.add(event("text", text="ok at it.\n")) == [Line("I look at it.")]
+    assert (renderer.tokens, renderer.cost) == ((5, 0), 0.5)
+
+
 def test_a_line_comes_when_something_else_begins_or_it_is_long() -> None:
     renderer = Renderer()
     assert renderer.add(event("text", text="I look")) == []

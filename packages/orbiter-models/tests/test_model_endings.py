@@ -2,11 +2,12 @@
 
 import pytest
 from pydantic import BaseModel
-from support.model_wire import Answer
+from support.model_wire import Answer, Refusal
 
 from orbiter import Agent, run, tool
+from orbiter.models import FallbackModel, ModelError, ScriptedModel
 from orbiter.runner import OutputValidationError
-from orbiter.types import AssistantMessage, UserMessage
+from orbiter.types import AssistantMessage, Usage, UserMessage
 
 # not a conftest: every package's tests are a package called `tests`, so there can be only one
 pytest_plugins = ["support.model_vendors"]
@@ -197,6 +198,23 @@ async def test_a_turn_that_claude_pauses_goes_on_and_is_one_answer(vendors, stre
     assert (second[: len(first)], len(second)) == (first, len(first) + 1)
     kinds = [block["type"] for block in third[-1]["content"]]
     assert kinds == ["thinking", "server_tool_use", "text", "web_search_tool_result"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("answers_at_last", [False, True])
+async def test_what_a_paused_turn_has_used_counts_when_it_cannot_go_on(
+    vendors, stream, answers_at_last
+):
+    vendor = vendors("anthropic")
+    provider = vendor.will(Answer(blocks=(HOSTED,), finish="pause_turn"), *[Refusal(503)] * 4)
+    if answers_at_last:
+        chain = FallbackModel(provider, ScriptedModel("At last.", usage=Usage(total_tokens=15)))
+        result = await result_of(Agent(name="a"), chain, stream=stream)
+        assert (result.output, result.usage.total_tokens) == ("At last.", 107 + 15)
+        return
+    with pytest.raises(ModelError) as caught:
+        await result_of(Agent(name="a"), provider, stream=stream)
+    assert caught.value.usage.total_tokens == 107
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -103,6 +103,9 @@ async def test_a_later_attempt_is_shown_by_itself_and_the_earlier_can_be_chosen(
     choose = "document.querySelector('[aria-label=Attempt]')"
     await page.do(f"{choose}.value = '1'; {choose}.dispatchEvent(new Event('change'))")
     await page.until(f"{LOG}.includes('first words')")
+    put_task(api, attempts=3)
+    await page.until(f"{choose}.options.length === 3")
+    assert await page.do(f"{choose}.value") == "1", "it names what is shown"
     assert page.complaints == []
 
 

@@ -4,11 +4,12 @@ import asyncio
 import logging
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.eventually import eventually
 
 from orbiter.server._internal import session_questions
+from orbiter.server._internal.cluster_detail import brief_of
 from orbiter.server._internal.session_questions import asked_at_the_end
 from orbiter.server._internal.waiting import waiting_of
 from orbiter_contracts.transcript import MessageEvent, VerdictEvent
@@ -189,14 +190,20 @@ JSON = st.recursive(
 )
 PARTS = st.dictionaries(
     st.sampled_from(
-        ["userId", "input", "managedBy", "phase", "turns", "inputRequest", "inputStream", "agent"]
+        [
+            *("userId", "input", "managedBy", "phase", "turns", "inputRequest", "inputStream"),
+            *("agent", "conditions", "usage"),
+        ]
     ),
     JSON | st.just("InputRequired") | st.just({"id": "q", "calls": [1, {}]}),
 )
 
 
 @given(PARTS | JSON, PARTS | JSON)
+@example({"userId": 1}, {"conditions": [1]})
 def test_whatever_an_object_holds_it_ends_no_watch(spec, status):
     meta = {"name": "one", "namespace": "team-a"}
-    waits = waiting_of({"metadata": meta, "spec": spec, "status": status})
+    item = {"metadata": meta, "spec": spec, "status": status}
+    assert brief_of(item).name == "one"
+    waits = waiting_of(item)
     assert waits is None or waits.answerable in (True, False)

@@ -35,6 +35,13 @@ class Oracle:
         return ask
 
 
+class Silence:
+    """A question that is answered by a no."""
+
+    def __bool__(self):
+        return False
+
+
 def ten(answer):
     return 10.0
 
@@ -83,6 +90,34 @@ async def test_what_could_not_be_found_out_is_asked_again():
             await recent.get("a", oracle.about(problem), ten)
     assert len(oracle.asked) == 2
     assert len(recent) == 0
+
+
+async def test_any_number_of_noes_takes_the_place_of_no_yes():
+    oracle = Oracle()
+    recent = Recent(2)
+    for key in ("a", "b"):
+        await recent.get(key, oracle.about(key), ten)
+    for _ in range(9):
+        nobody = Silence()
+        assert (await recent.get(nobody, oracle.about(nobody), ten))[0] is nobody
+    assert len(recent) == 4
+    for key in ("a", "b"):
+        await recent.get(key, oracle.about(key), ten)
+    assert oracle.asked.count("a") == oracle.asked.count("b") == 1
+    assert (recent.had("a"), recent.had(nobody)) == (True, False)
+
+
+async def test_a_yes_that_has_become_a_no_is_one():
+    clock = Clock()
+    recent = Recent(2, clock)
+    for answer in ("yes", ""):
+
+        async def ask(answer=answer):
+            return answer
+
+        assert (await recent.get("a", ask, ten))[0] == answer
+        clock.now += 10
+    assert (recent.had("a"), len(recent)) == (False, 1)
 
 
 @given(

@@ -92,6 +92,21 @@ async def test_what_is_kept_for_viewers_is_counted_as_it_lies_in_memory():
         assert transcripts.MOST_BYTES / 2 < held < 1.5 * transcripts.MOST_BYTES
 
 
+async def test_what_a_viewer_is_given_at_a_time_has_a_bound_and_all_of_it_comes():
+    async def nowhere(namespace):
+        raise RequestError(502, "no Redis")
+
+    feed = transcripts._Feed(("team-a", stream()), Access("redis://127.0.0.1:1"), nowhere)
+    for number in range(300):
+        feed._keep(TextEvent(sequence=number, at=AT, attempt=1, text="x" * 1000))
+    seen = [0]
+    while batch := feed.behind(seen[-1]):
+        assert sum(len(text) for _, text in batch) < 2 * transcripts.BATCH_CHARACTERS
+        seen += [seq for seq, _ in batch]
+    assert seen == [*range(301)]
+    await feed.close()
+
+
 @pytest.fixture
 async def writer(redis_server: RedisServer):
     redis = Redis.from_url(redis_server.url)

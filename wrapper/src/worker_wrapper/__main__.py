@@ -6,7 +6,7 @@ or another process has our name; 3 Redis was not to be had; 4 another process to
 143 asked to leave before anything had begun, or before an attempt was done that goes on elsewhere.
 
 `python -m worker_wrapper clone` and `… push` are the two containers of a pod that have the git
-credential: workspace/container.py.
+credential: workspace/container.py. `--help` lists the variables.
 """
 
 import os
@@ -40,6 +40,12 @@ def _run() -> int:
         from worker_wrapper.workspace import container
 
         return container.main(sys.argv[1], os.environ)
+
+    if {"-h", "--help"} & {*sys.argv[1:]}:
+        from worker_wrapper.help_text import help_text
+
+        print(help_text(), end="")  # noqa: T201 - that is what was asked for
+        return 0
 
     from orbiter_contracts.exit_codes import UNUSABLE
     from worker_wrapper import preflight

@@ -1,5 +1,6 @@
 """Takes known secrets out of what is about to be published (publishing.py) or logged."""
 
+import json
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from orbiter_contracts.environment import SECRET_ENV
+from orbiter_contracts.mcp_servers import SECRETS as MCP_SECRETS
 
 _SECRET_NAME = re.compile(
     r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTH(?!OR))(?!.*_(?:DIR|FILE|PATH|SOCK)$)",
@@ -82,6 +84,8 @@ class Redactor:
                 values += _secrets_in_url(value)
             if _HEADERS.search(name):
                 values += _secrets_in_headers(value)
+            if name.startswith(MCP_SECRETS):  # a header with a scheme, or what a program gets
+                values += value.strip().partition(" ")[2], json.dumps(value.strip())[1:-1]
             if name in listed or (name not in _OUR_SETTINGS and _SECRET_NAME.search(name)):
                 values.append(value)
         if directory := environ.get("GIT_CREDENTIALS_DIR"):

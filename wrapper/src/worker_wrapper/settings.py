@@ -1,37 +1,26 @@
 """The wrapper's settings: read once from the environment, checked, then frozen.
 
-`load` is the first thing __main__.py does. Each field is one variable of the README's table, and
-its description what the variable must be: whatever is wrong is said in one sentence made of both.
+`load` is the first thing __main__.py does. Each field of variable_table.py is one variable, and its
+description what the variable must be: whatever is wrong is said in one sentence made of both.
 Nothing else in this package reads the environment, but for what the agent is given.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Final, Self
 
-from pydantic import Field, ValidationError, model_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource
+from pydantic import ValidationError, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 from pydantic_settings.sources import PydanticBaseSettingsSource
 
 from orbiter_contracts import AGENTS
-from orbiter_contracts.checkpoints import CHECKPOINT_SECONDS, DisruptionPolicy
-from orbiter_contracts.object_store import VARIABLES
-from orbiter_contracts.queues import ATTEMPT_RECORD_PATTERN, BARE, PREFIX, PREFIX_PATTERN, Keys
-from worker_wrapper.agents import known_agents, load_agent
+from orbiter_contracts.mcp_servers import VARIABLE as MCP_SERVERS
+from orbiter_contracts.object_store import VARIABLES, StoreAddress
+from orbiter_contracts.queues import PREFIX, Keys
+from worker_wrapper.agents import load_agent
 from worker_wrapper.agents.base import Agent, AgentOptions
+from worker_wrapper.agents.mcp import with_values
 from worker_wrapper.redact import Redactor
-from worker_wrapper.variables import (
-    AboveZero,
-    AgentType,
-    ArtifactSettings,
-    AtLeastOne,
-    NotNegative,
-    Parent,
-    RedisUrl,
-    Scripts,
-    Words,
-    default_workspace,
-)
+from worker_wrapper.variable_table import Variables
 from worker_wrapper.variables import BoundTask as BoundTask
 from worker_wrapper.variables import RotationRules as RotationRules
 from worker_wrapper.variables import SnapshotSettings as SnapshotSettings
@@ -43,83 +32,10 @@ class SettingsError(ValueError):
     """The environment is not usable; the text names the variable, its value and what to do."""
 
 
-_RULES: Final = RotationRules()
-_COUNT: Final = "a whole number of 1 or more"
-_AMOUNT: Final = "a number above 0"
-
-
-class Settings(ArtifactSettings):
+class Settings(Variables):
     """What the environment says."""
 
-    worker_id: str = Field(pattern=r"^\S+$", description="a name without spaces")
-    worker_type: Literal["po", "developer"] = Field(description="po or developer")
-    redis_url: RedisUrl = Field(
-        repr=False,
-        description="a URL like redis://user:password@host:6379/0 or redis+sentinel://…",
-    )
-    key_prefix: str = Field(
-        "",
-        pattern=rf"^{PREFIX_PATTERN}$",
-        description="a namespace in braces and a colon, like {team-a}:",
-    )
-    redis_scripts: Scripts | None = Field(None, description="Functions or Eval")
-    agent_type: AgentType = Field("claude", description=f"one of {', '.join(known_agents())}")
-    agent_model: str | None = None
-    agent_max_turns: AtLeastOne | None = Field(None, description=_COUNT)
-    agent_max_cost_usd: AboveZero | None = Field(None, description=_AMOUNT)
-    agent_system_prompt: str | None = None
-    agent_env: Words = ()
-    session_id: str | None = Field(
-        None,
-        pattern=r"^[^-\x00-\x1f\x7f][^\x00-\x1f\x7f]{0,199}$",
-        description="1 to 200 printable characters, the first no dash",
-    )
-    user_id: int | None = Field(None, description="a whole number")
-    session_record_prefix: str | None = Field(
-        None,
-        pattern=rf"^{PREFIX_PATTERN}{BARE.session_records()}([a-z0-9-]+:)?$",
-        description=f"{BARE.session_records()} or {BARE.session_records('NAMESPACE')}",
-    )
-    session_users: Literal["Any", "Own"] = Field("Any", description="Any or Own (of USER_ID only)")
-    session_idle_seconds: AtLeastOne = Field(_RULES.idle_seconds, description=_COUNT)
-    session_max_tokens: AtLeastOne = Field(_RULES.max_tokens, description=_COUNT)
-    session_topic_similarity: Annotated[AboveZero, Field(le=1)] | None = Field(
-        None, description="a number above 0 and at most 1"
-    )
-    session_commands: Words = _RULES.commands
-    streaming_mode: Literal["Enabled", "Disabled"] = Field(
-        "Disabled", validation_alias="STREAMING", description="Enabled or Disabled"
-    )
-    snapshot_key: str | None = Field(None, pattern=r"^\S+$", description="a key without spaces")
-    snapshot_max_bytes: AtLeastOne = Field(16 * 1024 * 1024, description=_COUNT)
-    task_entry_id: str | None = Field(
-        None, pattern=r"^\d+-\d+$", description="a stream entry id like 1700000000000-0"
-    )
-    task_record: str | None = Field(
-        None,
-        pattern=rf"^{ATTEMPT_RECORD_PATTERN}$",
-        description=f"a key like {BARE.attempt_record('<uid>', '<attempt>')}",
-    )
-    task_name: str | None = Field(
-        None, pattern=r"^[^/\s]+/[^/\s]+$", description="<namespace>/<name>"
-    )
-    task_attempt: AtLeastOne | None = Field(None, description=_COUNT)
-    workspace_dir: Path = Field(default_factory=default_workspace)
-    git_credentials_dir: Path | None = None
-    worker_handover_dir: Path | None = None
-    grace_seconds: AboveZero = Field(
-        60.0, validation_alias="TERMINATION_GRACE_SECONDS", description=_AMOUNT
-    )
-    spill_dir: Path = Path("/tmp")  # noqa: S108 - a mount of its own in pods
-    checkpoint_seconds: NotNegative = Field(
-        float(CHECKPOINT_SECONDS), description="a number of seconds, 0 for only when asked to leave"
-    )
-    disruption_policy: DisruptionPolicy = Field("Resume", description="Resume, Restart or Fail")
-    disruption_note: str | None = Field(None, max_length=200, description="at most 200 characters")
-    traceparent: Parent = None
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="debug, info, warning or error"
-    )
+    model_config = SettingsConfigDict(defer_build=False)
 
     @classmethod
     def settings_customise_sources(
@@ -193,6 +109,10 @@ class Settings(ArtifactSettings):
             self.agent_max_turns,
             self.agent_max_cost_usd,
             self.agent_system_prompt,
+            self.agent_mcp_servers,
+            self.agent_instructions,
+            self.agent_instructions_file,
+            self.agent_skills_dir,
         )
 
     @property
@@ -216,6 +136,18 @@ class Settings(ArtifactSettings):
         if self.snapshot_key is None:
             return None
         return SnapshotSettings(self.snapshot_key, self.snapshot_max_bytes)
+
+    @property
+    def store(self) -> StoreAddress | None:
+        """Where artifacts are kept; None without a store."""
+        if self.artifacts_endpoint is None or self.artifacts_bucket is None:
+            return None
+        return StoreAddress(
+            endpoint=self.artifacts_endpoint,
+            bucket=self.artifacts_bucket,
+            region=self.artifacts_region,
+            prefix=self.artifacts_prefix,
+        )
 
     @property
     def lease_key(self) -> str:
@@ -250,6 +182,10 @@ def load(environ: Mapping[str, str]) -> Settings:
         settings = Settings(**source())
     except ValidationError as error:
         raise SettingsError(_sentence(error, Redactor.of(environ))) from None
+    try:
+        with_values(settings.agent_mcp_servers, given)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
     agent = settings.agent
     suffices = (*agent.credentials, *AGENTS[agent.name].keyless)
     if agent.credentials and not any(name in given for name in suffices):
@@ -272,7 +208,8 @@ def _sentence(error: ValidationError, redactor: Redactor) -> str:
     )
     if first["type"] == "missing":
         return f"{name} is missing: set it to {expected}"
-    if name == "REDIS_URL":  # It may hold a password; what the contracts say of it shows none.
+    # They may hold a password; what the contracts say of them shows none.
+    if name in ("REDIS_URL", MCP_SERVERS):
         return f"{name} {first['ctx']['error']}"
     value = redactor.scrub(first["input"])[:_SHOWN_CHARACTERS]
     return f"{name} is {value!r}: it must be {expected}"

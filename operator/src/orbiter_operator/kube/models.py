@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializ
 from pydantic.alias_generators import to_camel
 
 from orbiter_contracts.auth import Auth
-from orbiter_contracts.bounds import Moment, one_line
+from orbiter_contracts.bounds import MAX_SETUP_CHARACTERS, Moment, one_line
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
@@ -84,7 +84,7 @@ class FileSource(KubeModel):
 
 
 class Agent(KubeModel):
-    """Which agent works, and how. `env` stays as the API has it: it is copied into the pod."""
+    """Which agent works, and how. What is no value or model here stays as the API has it."""
 
     type: str = "claude"
     model: str | None = None
@@ -93,6 +93,9 @@ class Agent(KubeModel):
     auth: Auth = Auth()
     credentials_secret_ref: SecretRef | None = None
     env: tuple[dict[str, Any], ...] = ()
+    mcp_servers: tuple[dict[str, Any], ...] = ()
+    instructions: dict[str, Any] | None = None
+    skills: tuple[dict[str, Any], ...] = ()
     system_prompt: str | None = None
     file_from: FileSource | None = None
 
@@ -113,6 +116,7 @@ class Workspace(KubeModel):
     git: Git | None = None
     persistent_volume_claim: dict[str, Any] | None = None
     empty_dir: dict[str, Any] | None = None
+    setup: Annotated[str, Field(min_length=1, max_length=MAX_SETUP_CHARACTERS)] | None = None
 
 
 class Condition(KubeModel):

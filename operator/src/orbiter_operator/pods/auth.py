@@ -1,77 +1,22 @@
-"""What a worker's pod has of the way to its model: variables, a Secret's among them, and a token.
+"""The token by which a worker has a role of AWS, and what a spec may not say of its ways.
 
-`orbiter_contracts.auth` says which ways there are. API keys are variables like others, which
-`agent.env` may replace. Those of the other ways are set last and are nobody else's: who could
-replace one would have the model asked in another's name. The token for AWS is mounted last of all
-and into the worker's container alone, so no template of anybody has a hold on it. Pure.
+`orbiter_contracts.auth` says which ways there are, `agent` has their variables. The token is
+mounted last of all and into the worker's container alone, so no template has a hold on it. Pure.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from orbiter_contracts import AGENTS
-from orbiter_contracts.auth import (
-    TOKEN_AUDIENCE,
-    TOKEN_DIR,
-    TOKEN_PATH,
-    TOKEN_SECONDS,
-    SecretKey,
-)
+from orbiter_contracts.auth import TOKEN_AUDIENCE, TOKEN_DIR, TOKEN_PATH, TOKEN_SECONDS
 from orbiter_contracts.bounds import one_line
 from orbiter_operator.kube.models import NO_NAME, Agent, is_object_name
 from orbiter_operator.kube.names import WORKER
 
 Object = dict[str, Any]
-CREDENTIALS: Final = {name: agent.variables for name, agent in AGENTS.items()}
-"""Keys of `agent.credentialsSecretRef` that become variables of the worker, by agent type."""
 TOKEN_VOLUME: Final = "orbiter-aws-token"  # noqa: S105 - a volume's name
 _SPEC: Final = "spec.podTemplate.spec"
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 _SHOWN: Final = 200
-
-
-def credentials(agent: Agent) -> list[Object]:
-    """The variables that are keys of `credentialsSecretRef`."""
-    secret = agent.credentials_secret_ref
-    return [
-        secret_variable(name, secret.name, name, optional=True)
-        for name in (CREDENTIALS.get(agent.type, ()) if secret else ())
-        if secret
-    ]
-
-
-def way_variables(agent: Agent) -> list[Object]:
-    """The variables of any other way than that of API keys."""
-    told = agent.auth.variables(agent.type, agent.model)
-    return [
-        secret_variable(name, value.name, value.key, optional=False)
-        if isinstance(value, SecretKey)
-        else {"name": name, "value": value}
-        for name, value in told.items()
-    ]
-
-
-def secret_variable(name: str, secret: str, key: str, *, optional: bool) -> Object:
-    """A variable whose value is in a Secret."""
-    reference: Object = {"name": secret, "key": key, **({"optional": True} if optional else {})}
-    return {"name": name, "valueFrom": {"secretKeyRef": reference}}
-
-
-def from_secrets(agent: Agent, variables: list[Object], whole: list[Object]) -> list[str]:
-    """Names of the variables that come from Secrets: the worker keeps their values out of outputs.
-
-    Which ones `envFrom` brings is known to nobody here. Of those the agent sees its credentials.
-
-    Args:
-        agent: Whose container it is.
-        variables: The container's, those that the operator sets among them.
-        whole: Its `envFrom`.
-    """
-    sources = {item["name"]: item.get("valueFrom") or {} for item in variables}
-    names = [name for name, source in sources.items() if "secretKeyRef" in source]
-    if any("secretRef" in source for source in whole):
-        names += [name for name in CREDENTIALS.get(agent.type, ()) if name not in sources]
-    return names
 
 
 def mount_token(spec: Object, agent: Agent) -> None:

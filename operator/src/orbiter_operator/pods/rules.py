@@ -13,8 +13,10 @@ from collections.abc import Iterator
 import orjson
 
 from orbiter_contracts.bounds import one_line
+from orbiter_contracts.mcp_servers import secrets_of
 from orbiter_operator.kube.models import NO_NAME, Agent, Workspace, is_object_name
 from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
+from orbiter_operator.pods.agent import agent_problems
 from orbiter_operator.pods.allowlist import is_one_of, template_error
 from orbiter_operator.pods.auth import auth_problems
 from orbiter_operator.pods.auth import role_error as role_error
@@ -131,16 +133,14 @@ def _pod_error(
     problem = next(problems, None) or next(_no_names(agent, workspace), None)
     problem = problem or next(_shape(overlay), None)
     problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)
-    ways = auth_problems(agent, overlay, lambda name: is_ours(name, defaults))
-    problem = problem or next(ways, None)
+    problem = problem or next(auth_problems(agent, overlay, lambda n: is_ours(n, defaults)), None)
     theirs = (_sentence(*each) for each in grasps(agent, overlay, defaults.pod_template, fixed))
     if problem := problem or template_error(overlay, defaults) or next(theirs, None):
         return problem
     # What the installation's own template and the cluster's profile have is not the spec's doing.
     pod = lay_over(agent, workspace, overlay, defaults._replace(pod_template=None))["spec"]
     trusted = pod.get("serviceAccountName") in defaults.allowed_service_accounts
-    found = next(_account(pod, defaults, trusted=trusted), None)
-    found = found or next(_worker(agent, pod), None)
+    found = next(_account(pod, defaults, trusted=trusted), None) or next(_worker(agent, pod), None)
     shared = (_sentence(*each) for each in shared_volumes(workspace, pod))
     found = found or next(shared, None)
     return found or next(_everywhere(pod, defaults, trusted=trusted), None)
@@ -153,6 +153,9 @@ def _named_secrets(agent: Agent, workspace: Workspace, defaults: WorkerDefaults)
         where = f"spec.agent.env[{item.get('name')}].valueFrom.secretKeyRef.name"
         if is_ours(reference.get("name"), defaults):
             yield _secret(where, reference["name"])
+    for where, name in secrets_of(agent.mcp_servers):
+        if is_ours(name, defaults):
+            yield _secret(f"spec.agent.{where}", name)
     if (secret := agent.credentials_secret_ref) and is_ours(secret.name, defaults):
         yield _secret("spec.agent.credentialsSecretRef.name", secret.name)
     git = workspace.git.credentials_secret_ref if workspace.git else None
@@ -167,6 +170,7 @@ def _no_names(agent: Agent, workspace: Workspace) -> Iterator[str]:
             if isinstance(source, dict) and "name" in source and not is_object_name(source["name"]):
                 where = f"spec.agent.env[{item.get('name')}].valueFrom.{kind}.name"
                 yield _sentence(where, source["name"], f"which {NO_NAME}")
+    yield from agent_problems(agent)
     claim = workspace.persistent_volume_claim
     if claim is not None and not is_object_name(claim.get("claimName")):
         where = "spec.workspace.persistentVolumeClaim.claimName"

@@ -10,18 +10,20 @@ from typing import Any, NamedTuple
 
 from orbiter_contracts import object_store
 from orbiter_contracts.artifacts import RETENTION_SECONDS
-from orbiter_contracts.environment import HANDOVER_DIR, SECRET_ENV, agent_environment
+from orbiter_contracts.environment import HANDOVER_DIR, SECRET_ENV
 from orbiter_contracts.object_store import StoreAddress
 from orbiter_operator.kube.models import Agent, Workspace
 from orbiter_operator.kube.names import SESSION_SECRETS, WORKER
 from orbiter_operator.pods import overlay as laid
-from orbiter_operator.pods.auth import (
-    credentials,
-    from_secrets,
-    mount_token,
+from orbiter_operator.pods.agent import (
+    CREDENTIALS,
+    WORKSPACE,
+    agent_variables,
+    agent_volumes,
     secret_variable,
     way_variables,
 )
+from orbiter_operator.pods.auth import mount_token
 from orbiter_operator.pods.git_containers import (
     HANDOVER_MOUNT,
     git_containers,
@@ -41,9 +43,6 @@ DEVELOPER_KEY = "developer-url"
 PO_KEY = "po-url"
 """Keys of the Redis Secret: each type of worker has a user of its own."""
 _UID = 1000
-_WORKSPACE = "/workspace"
-_AGENT_DIR = "/run/agent"
-_AGENT_FILE = "agent.yaml"
 IDENTITY = (
     *("REDIS_URL", "WORKER_ID", "WORKER_TYPE", "USER_ID", "SESSION_ID", "SNAPSHOT_KEY"),
     *("SESSION_RECORD_PREFIX", "SESSION_USERS", "KEY_PREFIX", "REDIS_SCRIPTS"),
@@ -220,7 +219,7 @@ def _identified(agent: Agent, container: Object, identity: list[Object]) -> list
     """The container's variables and behind them those that say who the worker is."""
     names = {item["name"] for item in identity} | {SECRET_ENV}
     kept = [item for item in container.get("env") or () if item["name"] not in names]
-    secret = from_secrets(agent, [*kept, *identity], container.get("envFrom") or [])
+    secret = _from_secrets(agent, [*kept, *identity], container.get("envFrom") or [])
     if container.get("envFrom"):
         # What comes from a whole ConfigMap is not known here: empty means that it is not set.
         names |= {item["name"] for item in kept}
@@ -228,21 +227,33 @@ def _identified(agent: Agent, container: Object, identity: list[Object]) -> list
     return [*kept, {"name": SECRET_ENV, "value": ",".join(secret)}, *identity]
 
 
+def _from_secrets(agent: Agent, variables: list[Object], whole: list[Object]) -> list[str]:
+    """Names of the variables that come from Secrets: the worker keeps their values out of outputs.
+
+    Which ones `envFrom` brings is known to nobody here. Of those the agent sees its credentials.
+    """
+    sources = {item["name"]: item.get("valueFrom") or {} for item in variables}
+    names = [name for name, source in sources.items() if "secretKeyRef" in source]
+    if any("secretRef" in source for source in whole):
+        names += [name for name in CREDENTIALS.get(agent.type, ()) if name not in sources]
+    return names
+
+
 def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Object:
     mounts: list[Object] = [
         {"name": "home", "mountPath": "/home/agent"},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a mount of the pod's own
-        {"name": "workspace", "mountPath": _WORKSPACE},
+        {"name": "workspace", "mountPath": WORKSPACE},
     ]
     if workspace.git and workspace.git.credentials_secret_ref:
         mounts.append({**HANDOVER_MOUNT, "readOnly": True})
-    if agent.file_from:
-        mounts.append({"name": "agent", "mountPath": _AGENT_DIR, "readOnly": True})
+    for volume, path in agent_volumes(agent):
+        mounts.append({"name": volume["name"], "mountPath": path, "readOnly": True})
     return {
         "name": WORKER,
         "image": defaults.images[agent.type],
         "imagePullPolicy": defaults.pull_policy,
-        "env": _agent_environment(agent, workspace),
+        "env": merge(agent_variables(agent), list(agent.env), "env"),
         "resources": defaults.resources,
         "volumeMounts": mounts,
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -254,35 +265,10 @@ def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> 
     }
 
 
-def _agent_environment(agent: Agent, workspace: Workspace) -> list[Object]:
-    values = agent_environment(
-        agent.type,
-        model=agent.model,
-        max_turns=agent.max_turns,
-        max_cost_usd=agent.max_cost_usd,
-        system_prompt=agent.system_prompt,
-        env=agent.env,
-        passed=",".join(agent.auth.handed_on(agent.type)),
-    ) | {
-        "WORKSPACE_DIR": _WORKSPACE,
-        "HOME": "/home/agent",
-        "TMPDIR": "/tmp",  # noqa: S108 - a mount of the pod's own
-    }
-    if agent.file_from:
-        values["AGENT_FILE"] = f"{_AGENT_DIR}/{_AGENT_FILE}"
-    variables: list[Object] = [{"name": name, "value": value} for name, value in values.items()]
-    merged: list[Object] = merge([*variables, *credentials(agent)], list(agent.env), "env")
-    return merged
-
-
 def _volumes(agent: Agent, workspace: Workspace) -> list[Object]:
     place: Object = {"name": "workspace", "emptyDir": workspace.empty_dir or {}}
     if workspace.persistent_volume_claim:
         place = {"name": "workspace", "persistentVolumeClaim": workspace.persistent_volume_claim}
     volumes: list[Object] = [{"name": name, "emptyDir": {}} for name in ("home", "tmp")]
-    volumes += [place, *git_volumes(workspace)]
-    if agent.file_from:
-        source = agent.file_from.config_map_key_ref
-        items = [{"key": source.key, "path": _AGENT_FILE}]
-        volumes.append({"name": "agent", "configMap": {"name": source.name, "items": items}})
-    return volumes
+    own = [volume for volume, _ in agent_volumes(agent)]
+    return [*volumes, place, *git_volumes(workspace), *own]

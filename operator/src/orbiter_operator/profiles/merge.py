@@ -2,7 +2,8 @@
 
 One rule for every field: what only one of them says holds; what both say is the profile's, and a
 task that says otherwise is refused, unless `allowOverrides` has the field. Two things are more than
-a value: a limit may always be made smaller, and variables are told apart by their names.
+a value: a limit may always be made smaller, and variables, MCP servers and skills are told apart by
+their names.
 
 A namespace's profile is to the cluster's what a task is to it. So a task is laid over the former
 and both over the latter, and what one lets be said widens nothing that the other does not.
@@ -16,6 +17,7 @@ from orbiter_operator.kube.models import Agent
 from orbiter_operator.pods.overlay import merge
 from orbiter_operator.profiles.models import CLUSTER, Profile, ProfileAgent
 
+_NAMED = ("env", "mcp_servers", "skills")
 _LIMITS = ("max_turns", "max_cost_usd", "timeout_seconds")
 _SHOWN = 60
 
@@ -66,10 +68,10 @@ def _over(spec: S, profile: Profile) -> tuple[S, str | None]:
     problems: list[str] = []
     for name, field in ProfileAgent.model_fields.items():
         theirs, alias = getattr(rules.agent, name), field.alias or name
-        if name == "env":
-            agent[name] = _variables(theirs, own.env)
-            if not rules.lets("env"):
-                problems += _changed(theirs, own.env)
+        if name in _NAMED:
+            agent[name] = _together(theirs, getattr(own, name))
+            if not rules.lets(alias):
+                problems += _changed(alias, theirs, getattr(own, name))
         elif theirs is not None:
             mine = getattr(own, name) if name in own.model_fields_set else None
             agent[name], differs = _chosen(name, mine, theirs)
@@ -105,7 +107,7 @@ def _chosen(name: str, mine: Any, theirs: Any) -> tuple[Any, bool]:
     return mine, not (name in _LIMITS and mine < theirs)
 
 
-def _variables(
+def _together(
     theirs: tuple[dict[str, Any], ...], mine: tuple[dict[str, Any], ...]
 ) -> tuple[dict[str, Any], ...]:
     """Those of the profile and behind them the task's, which replace others of their names."""
@@ -113,13 +115,15 @@ def _variables(
     return (*(item for item in theirs if str(item.get("name")) not in names), *mine)
 
 
-def _changed(theirs: tuple[dict[str, Any], ...], mine: tuple[dict[str, Any], ...]) -> Iterator[str]:
-    """Variables of the profile that the task has with another value."""
+def _changed(
+    field: str, theirs: tuple[dict[str, Any], ...], mine: tuple[dict[str, Any], ...]
+) -> Iterator[str]:
+    """What of the profile the task has with another value."""
     known = {str(item.get("name")): item for item in theirs}
     for item in mine:
         name = str(item.get("name"))
         if known.get(name, item) != item:
-            yield f"agent.env[{one_line(name, _SHOWN)}] is another than the profile's"
+            yield f"agent.{field}[{one_line(name, _SHOWN)}] is another than the profile's"
 
 
 def _words(value: Any) -> str:

@@ -39,6 +39,9 @@ class ProfileAgent(KubeModel):
     auth: Auth | None = None
     credentials_secret_ref: SecretRef | None = None
     env: tuple[dict[str, Any], ...] = ()
+    mcp_servers: tuple[dict[str, Any], ...] = ()
+    instructions: dict[str, Any] | None = None
+    skills: tuple[dict[str, Any], ...] = ()
     system_prompt: str | None = None
     file_from: FileSource | None = None
 

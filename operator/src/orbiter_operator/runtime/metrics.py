@@ -45,7 +45,7 @@ OUTCOMES: Final = ("completed", "failed", "cancelled", "asked", "retried", "answ
 OPERATOR_GAUGES = {
     "orbiter_leader": "1 when this replica is the active one",
     "orbiter_tasks": "AgentTasks known",
-    "orbiter_jobs_active": "AgentTasks with a Job that runs or starts",
+    "orbiter_jobs_active": "AgentTasks with a slot: their Job runs or starts",
     "orbiter_tasks_waiting": "AgentTasks that wait for a slot",
     "orbiter_workqueue_depth": "Keys that wait for a reconcile worker",
     "orbiter_redis_up": "1 when Redis answered last",
@@ -221,7 +221,7 @@ class Spending:
             after: As it is told now.
             namespace: Of the task or session.
             agent: Its type.
-            model: As its spec names it.
+            model: As its spec names it, with its profile; None for the agent's own choice.
             outcome: One of `OUTCOMES`.
         """
         old, new = before or TaskUsage(), after or TaskUsage()

@@ -42,20 +42,30 @@ _LACKING = (
     "transcripts are not bounded, and do not lapse: Redis does not let the operator count them; "
     f"give its user {' '.join(BOUNDS_TRANSCRIPTS)}"
 )
+_LONGEST_NAME = 1024
+"""Of a key. Whoever may append may choose names, and the operator holds all that are counted."""
 COUNT_TRANSCRIPTS = f"""
 local page = redis.call('SCAN', ARGV[1], 'MATCH', '*{TRANSCRIPT_SUFFIX}', 'COUNT', {_AT_ONCE})
 local answer = {{page[1]}}
 for _, key in ipairs(page[2]) do
-  local bytes = redis.pcall('MEMORY', 'USAGE', key, 'SAMPLES', 0)
   local left, length = redis.pcall('TTL', key), redis.pcall('XLEN', key)
-  if type(bytes) == 'number' and type(left) == 'number' and type(length) == 'number' then
-    for _, word in ipairs({{key, bytes, left, length}}) do answer[#answer + 1] = word end
+  if type(left) == 'number' and type(length) == 'number' then
+    if length == 0 or #key > {_LONGEST_NAME} then
+      if left < 0 then redis.pcall('EXPIRE', key, {TRANSCRIPT_SECONDS}) end
+    else
+      local bytes = redis.pcall('MEMORY', 'USAGE', key, 'SAMPLES', 0)
+      for _, word in ipairs(type(bytes) == 'number' and {{key, bytes, left, length}} or {{}}) do
+        answer[#answer + 1] = word
+      end
+    end
   end
 end
 return answer
 """
 """ARGV: a cursor. Returns the next one, then in turn keys of transcripts, how many bytes each has,
 for how many seconds it stays (-1: for ever), and its entries. What is no stream is none of ours.
+One without entries has nothing to give (a million of them take a worker a minute), and none of ours
+has so long a name: these lapse, and nobody holds them.
 """
 
 

@@ -8,12 +8,13 @@ may append to a transcript may append an entry of any size: what is too large st
 import asyncio
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from orbiter_contracts.attempts import OPERATOR
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import DATA_FIELD, KeysOf
 from orbiter_contracts.tool_targets import tool_target
@@ -79,13 +80,20 @@ class Attempted(NamedTuple):
     transcript: str
 
 
+class Tasks(Protocol):
+    """All tasks that are known."""
+
+    def __iter__(self) -> Iterator[Key]: ...
+
+    def get(self, key: Key, /) -> dict[str, Any] | None: ...  # noqa: D102
+
+
 class Activity:
-    """Looks at the attempts that run.
+    """Reads the transcripts of the attempts that run.
 
     Args:
         redis: A client for short commands.
-        running: Namespace and name of every task that may run.
-        task: A task by its key.
+        tasks: All of them: one in a queue of Kueue's has no slot, and works all the same.
         keys: Which keys a namespace has.
         pending: Where the words are kept.
         enqueue: Called with the key of a task of which there are other words.
@@ -95,36 +103,34 @@ class Activity:
         self,
         *,
         redis: Redis,
-        running: Callable[[], list[tuple[str, str]]],
-        task: Callable[[Key], dict[str, Any] | None],
+        tasks: Tasks,
         keys: KeysOf,
         pending: PendingOutputs,
         enqueue: Callable[[Key], None],
     ) -> None:
-        self._redis, self._slots, self._task = redis, running, task
+        self._redis, self._tasks = redis, tasks
         self._keys, self._pending, self._enqueue = keys, pending, enqueue
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Check for ever."""
         while True:
             try:
-                await self.look()
+                await self.check()
             except (RedisError, OSError) as error:
                 log.debug("what agents do is not known", error=str(error))
             await asyncio.sleep(EVERY_SECONDS)
 
     def _running(self) -> Iterator[Attempted]:
-        for namespace, name in self._slots():
-            key = Key(namespace, name)
-            task = self._task(key) or {}
-            status = task.get("status") or {}
-            attempt = status.get("attempts")
-            if status.get("phase") == "Running" and isinstance(attempt, int):
-                keys, uid = self._keys(namespace), task["metadata"]["uid"]
+        for key in self._tasks:
+            task = self._tasks.get(key) or {}
+            spec, status = task.get("spec") or {}, task.get("status") or {}
+            attempt, ours = status.get("attempts"), spec.get("managedBy") in (None, OPERATOR)
+            if ours and status.get("phase") == "Running" and isinstance(attempt, int):
+                keys, uid = self._keys(key.namespace), task["metadata"]["uid"]
                 yield Attempted(key, attempt, keys.task_transcript(uid, attempt))
 
-    async def look(self) -> None:
-        """Look at every attempt that runs, once.
+    async def check(self) -> None:
+        """Read the end of every running attempt's transcript, once.
 
         Raises:
             RedisError: Redis did not answer.

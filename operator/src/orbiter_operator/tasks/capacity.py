@@ -112,10 +112,6 @@ class Capacity:
         taken = len(self._running.get(namespace, ())) + len(self._waiting.get(namespace, ()))
         return max(self._limit(namespace) - taken, 0)
 
-    def running(self) -> list[tuple[str, str]]:
-        """Namespace and name of every task that has a slot."""
-        return [(place, name) for place, names in self._running.items() for name in names]
-
     def totals(self) -> tuple[int, int]:
         """How many tasks run and how many wait, in all namespaces."""
         return sum(map(len, self._running.values())), len(self._waiters)

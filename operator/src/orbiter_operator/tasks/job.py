@@ -152,6 +152,7 @@ def build_message(observed: Observed, attempt: int, prompt: str) -> DeveloperWor
         project_id=spec.project_id,
         git=repository,
         artifacts=spec.artifacts,
+        setup=spec.workspace.setup,
     )
 
 

@@ -83,8 +83,7 @@ class TaskResync:
         self._dead = dead
         self._activity = Activity(
             redis=redis,
-            running=capacity.running,
-            task=store.get,
+            tasks=store,
             keys=tenants.keys,
             pending=pending,
             enqueue=queue.add,

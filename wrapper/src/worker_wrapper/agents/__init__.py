@@ -1,8 +1,8 @@
 """The agents this wrapper can run: a module here is one, named as AGENT_TYPE says.
 
-But for what they share: their protocol (base.py), and what reads a CLI's words (json_output.py,
-decoding.py; claude_transcript.py for one of them). Adding an agent is adding a file that defines
-`AGENT`; only one is ever imported.
+But for what they share: their protocol (base.py), what writes of MCP servers (mcp.py), and what
+reads a CLI's words (json_output.py, decoding.py; claude_transcript.py for one of them). Adding an
+agent is adding a file that defines `AGENT`; only one is ever imported.
 """
 
 import pkgutil
@@ -10,7 +10,7 @@ from importlib import import_module
 
 from worker_wrapper.agents.base import Agent
 
-_NOT_AGENTS = frozenset({"base", "claude_transcript", "decoding", "json_output"})
+_NOT_AGENTS = frozenset({"base", "claude_transcript", "decoding", "json_output", "mcp"})
 
 
 class UnknownAgentError(ValueError):

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from orbiter_contracts import Usage
+from orbiter_contracts.mcp_servers import McpServer
+from worker_wrapper.agents.mcp import Server
 from worker_wrapper.process.command import Command, Outcome
 
 SessionConflict = Literal["in_use", "unknown"]
@@ -23,6 +25,10 @@ class AgentOptions:
     max_turns: int | None = None
     max_cost_usd: float | None = None
     system_prompt: str | None = None
+    mcp_servers: tuple[McpServer, ...] = ()
+    instructions: str | None = None
+    instructions_file: Path | None = None
+    skills_dir: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,8 @@ class Session:
 class Turn:
     """One message for the agent. Without a session the CLI starts from nothing.
 
-    `environ` is filled in by take_turn: what of the environment the agent may see. `stream` asks
+    `environ` is filled in by take_turn: what of the environment the agent may see. So is `mcp`: the
+    servers it is to have, with what they are given, which is no argument. `stream` asks
     for output from which `Agent.piece` can read text as it comes. `prompt_anew` is said instead
     where the CLI does not know the session, and begins one that knows of nothing, `prompt_known`
     where it knows one that was to begin. `again`: a worker that ended may have given an agent this
@@ -65,6 +72,7 @@ class Turn:
     prompt_anew: str | None = None
     prompt_known: str | None = None
     again: bool = False
+    mcp: tuple[Server, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +171,8 @@ class Agent(Protocol):
         passes: Further environment variables the agent may see.
         session_paths: What keeps its conversations, relative to HOME; no credentials are there.
         home_variable: The variable that names another place for their first directory, if any.
+        instructions_path: Where it reads its user's instructions, relative to HOME; None: nowhere.
+        skills_path: The directory where it looks for skills of its user's, likewise.
         ignores: The options of AgentOptions for which its CLI has no flag.
         resumes_mid_turn: Its CLI goes on from a copy of the conversation that was taken while it
             was at work, whatever it was doing: a test with the real one shows it.
@@ -174,6 +184,8 @@ class Agent(Protocol):
     passes: tuple[str, ...]
     session_paths: tuple[str, ...]
     home_variable: str | None
+    instructions_path: str | None
+    skills_path: str | None
     ignores: tuple[str, ...]
     resumes_mid_turn: bool
 

@@ -1,5 +1,6 @@
 """Claude Code in print mode. Checked against the real CLI, version 2.1.330."""
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -17,6 +18,7 @@ from worker_wrapper.agents.base import (
 from worker_wrapper.agents.claude_transcript import heard
 from worker_wrapper.agents.decoding import loads, session_uuid, words
 from worker_wrapper.agents.json_output import find_result, last_object, read_result
+from worker_wrapper.agents.mcp import Variables, usual
 from worker_wrapper.process.command import Command, Outcome
 from worker_wrapper.process.output_buffer import OutputBuffer
 
@@ -39,19 +41,23 @@ class Claude:
     passes = ("ANTHROPIC_BASE_URL", "ANTHROPIC_CUSTOM_HEADERS", "CLAUDE_CONFIG_DIR")
     session_paths = (".claude/projects",)
     home_variable = "CLAUDE_CONFIG_DIR"
+    instructions_path = ".claude/CLAUDE.md"
+    skills_path = ".claude/skills"
     ignores = ()
     resumes_mid_turn = True
 
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""
-        options = turn.options
+        options, given = turn.options, Variables()
+        servers = json.dumps({"mcpServers": usual(turn.mcp, given)})
         flags = {
             "--model": options.model,
             "--max-turns": options.max_turns,
             "--max-budget-usd": options.max_cost_usd,
             "--append-system-prompt": options.system_prompt,
+            "--mcp-config": servers if turn.mcp else None,
         }
-        given = [(flag, str(value)) for flag, value in flags.items() if value is not None]
+        said = [(flag, str(value)) for flag, value in flags.items() if value is not None]
         return Command(
             argv=(
                 self.program,
@@ -61,7 +67,7 @@ class Claude:
                 *("--output-format", "stream-json", "--verbose"),
                 *(("--include-partial-messages",) if turn.stream else ()),
                 *("--dangerously-skip-permissions", "--disallowedTools", _WAITING_TOOLS),
-                *(word for pair in given for word in pair),
+                *(word for pair in said for word in pair),
             ),
             stdin=turn.prompt.encode("utf-8", "replace"),
             env={
@@ -69,10 +75,12 @@ class Claude:
                 "DISABLE_AUTOUPDATER": "1",
                 # Retrying a refused key for three minutes helps nobody.
                 "CLAUDE_CODE_MAX_RETRIES": "3",
-                # Otherwise `@/path` in a message pulls that file into the conversation.
-                "CLAUDE_CODE_DISABLE_ATTACHMENTS": "1",
+                # Otherwise `@/path` in a message pulls that file into the conversation. (Without
+                # all attachments the model would hear of no skill and no tool of an MCP server.)
+                "CLAUDE_CODE_DISABLE_FILE_MENTIONS": "1",
                 # Otherwise a server left in the background keeps it from ending, answer or not.
                 "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+                **given.env,
             },
         )
 

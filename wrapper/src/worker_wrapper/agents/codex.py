@@ -18,6 +18,7 @@ from worker_wrapper.agents.base import (
 )
 from worker_wrapper.agents.decoding import loads, name, words
 from worker_wrapper.agents.json_output import objects
+from worker_wrapper.agents.mcp import Server, Variables
 from worker_wrapper.process.command import Command, Outcome
 
 _FLAGS = ("--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
@@ -27,6 +28,8 @@ _ASKED = ("command", "changes", "arguments", "query", "items")
 _MALFORMED = "http://openai-base-url-is-malformed.invalid"
 """Its own words about a server that cannot be reached name the address."""
 _TOKEN_COUNT = b'"total_token_usage"'
+_STARTUP_SECONDS = 60
+"""How long an MCP server may take to begin; one that is fetched first takes a while."""
 
 
 class Codex:
@@ -38,13 +41,15 @@ class Codex:
     passes = ("OPENAI_BASE_URL", "CODEX_HOME")
     session_paths = (".codex/sessions",)
     home_variable = "CODEX_HOME"
+    instructions_path = ".codex/AGENTS.md"
+    skills_path = ".codex/skills"
     ignores = ("max_turns", "max_cost_usd")
     resumes_mid_turn = True
 
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""
         resumes = turn.session.agent_session_id if turn.session else None
-        model = turn.options.model
+        model, given = turn.options.model, Variables()
         # It has no flag for a system prompt: the words go in front of the message.
         prompt = "\n\n".join(part for part in (turn.options.system_prompt, turn.prompt) if part)
         return Command(
@@ -52,11 +57,12 @@ class Codex:
                 *(self.program, "exec", *(("resume",) if resumes else ()), *_FLAGS),
                 *(("-m", model) if model else ()),
                 *_provider_flags(turn.environ),
+                *(word for each in turn.mcp for word in _server_flags(each, given)),
                 *((resumes,) if resumes else ()),
                 "-",
             ),
             stdin=prompt.encode("utf-8", "replace"),
-            env=_key(turn.environ),
+            env=_key(turn.environ) | given.env,
         )
 
     def parse(self, outcome: Outcome) -> AgentResult:
@@ -144,6 +150,31 @@ def _provider_flags(environ: Mapping[str, str]) -> tuple[str, ...]:
     address = json.dumps(_without_secrets(url))
     provider = f'{{name="custom",base_url={address},env_key="CODEX_API_KEY"}}'
     return "-c", "model_provider=custom", "-c", f"model_providers.custom={provider}"
+
+
+def _server_flags(server: Server, given: Variables) -> tuple[str, str]:
+    """An MCP server, without which it is not to begin: else it begins before that one is ready."""
+    entry: dict[str, Any] = {"required": True, "startup_timeout_sec": _STARTUP_SECONDS}
+    if server.url is not None:
+        headers = {name: given.name(value) for name, value in server.headers.items()}
+        entry |= {"url": server.url, "env_http_headers": headers}
+    else:
+        # It hands variables on under their own names only, so a shell gives them their new ones.
+        names = {name: given.name(value) for name, value in server.env.items()}
+        lines = "".join(f'export {name}="${ours}"; ' for name, ours in names.items())
+        shell: tuple[str, ...] = ("sh", "-c", f'{lines}exec "$0" "$@"') if names else ()
+        command = [*shell, server.command or "", *server.args]
+        entry |= {"command": command[0], "args": command[1:], "env_vars": [*names.values()]}
+    return "-c", f"mcp_servers.{server.name}={_toml(entry)}"
+
+
+def _toml(value: object) -> str:
+    """A value as TOML has it in one line; texts are those of JSON there."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_toml(name)}={_toml(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _without_secrets(url: str) -> str:

@@ -1,5 +1,6 @@
 """Factory's `droid exec`. Checked against the real CLI, version 0.215.0."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,8 +8,17 @@ from orbiter_contracts import Usage
 from worker_wrapper.agents.base import AgentResult, Heard, Piece, Session, Spent, Turn
 from worker_wrapper.agents.decoding import name, words
 from worker_wrapper.agents.json_output import find_result, last_object, read_result
+from worker_wrapper.agents.mcp import Variables, usual
 from worker_wrapper.process.command import Command, Outcome
 from worker_wrapper.process.output_buffer import OutputBuffer
+
+_WITH_SERVERS = (
+    'h="$HOME/.worker-wrapper/factory"; d="$h/.factory"; mkdir -p "$d" "$HOME/.factory/sessions"; '
+    'for f in "$HOME/.factory/"*; do ln -sfn "$f" "$d/"; done; rm -f "$d/mcp.json"; '
+    'printf %s "$1" > "$d/mcp.json" && shift && FACTORY_HOME_OVERRIDE="$h" exec droid "$@"'
+)
+"""It reads of MCP servers in a file of its home alone. That is a home of its own, to be in nobody's
+way where the worker has a person's; all else there is what is in the usual one."""
 
 
 class Factory:
@@ -20,11 +30,16 @@ class Factory:
     passes = ("FACTORY_MODEL", "FACTORY_API_BASE_URL")
     session_paths = (".factory/sessions",)
     home_variable = None
+    instructions_path = ".factory/AGENTS.md"
+    skills_path = ".factory/skills"
     ignores = ("max_turns", "max_cost_usd")
     resumes_mid_turn = False
 
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""
+        given = Variables()
+        servers = json.dumps({"mcpServers": usual(turn.mcp, given)})
+        start = ("sh", "-c", _WITH_SERVERS, self.program, servers) if turn.mcp else (self.program,)
         flags = {
             "-m": turn.options.model or turn.environ.get("FACTORY_MODEL"),
             "--append-system-prompt": turn.options.system_prompt,
@@ -32,15 +47,19 @@ class Factory:
             # well, under a new id that is reported back.
             "--fork": turn.session.agent_session_id if turn.session else None,
         }
-        given = [(flag, value) for flag, value in flags.items() if value]
+        said = [(flag, value) for flag, value in flags.items() if value]
         return Command(
             argv=(
-                *(self.program, "exec", "-o", "stream-json" if turn.stream else "json"),
+                *(*start, "exec", "-o", "stream-json" if turn.stream else "json"),
                 *("--auto", "high", "--cwd", str(turn.workdir)),
-                *(word for pair in given for word in pair),
+                *(word for pair in said for word in pair),
             ),
             stdin=turn.prompt.encode("utf-8", "replace"),
-            env={"FACTORY_DROID_AUTO_UPDATE_ENABLED": "false", "FACTORY_OTEL_ENABLED": "false"},
+            env={
+                "FACTORY_DROID_AUTO_UPDATE_ENABLED": "false",
+                "FACTORY_OTEL_ENABLED": "false",
+                **given.env,
+            },
         )
 
     def parse(self, outcome: Outcome) -> AgentResult:

@@ -17,6 +17,7 @@ from worker_wrapper.agents.base import (
 )
 from worker_wrapper.agents.decoding import name, session_uuid, words
 from worker_wrapper.agents.json_output import LastWords, objects
+from worker_wrapper.agents.mcp import Variables, usual
 from worker_wrapper.process.command import Command, Outcome
 
 _START = (
@@ -43,24 +44,28 @@ class Gemini:
     passes = ("GOOGLE_GEMINI_BASE_URL",)
     session_paths = (".worker-wrapper/gemini/.gemini/tmp",)
     home_variable = None
+    instructions_path = ".worker-wrapper/gemini/.gemini/GEMINI.md"
+    skills_path = ".worker-wrapper/gemini/.gemini/skills"
     ignores = ("max_cost_usd",)
     resumes_mid_turn = True
 
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""
-        options = turn.options
+        options, given = turn.options, Variables()
+        # It goes through what is given once more, and takes a `$` there for a variable, too.
+        servers = usual(turn.mcp, given, url="httpUrl", typed=False, escape=_escaped)
         # It has no flag for a system prompt: the words go in front of the message.
         prompt = "\n\n".join(part for part in (options.system_prompt, turn.prompt) if part)
         return Command(
             argv=(
-                *("sh", "-c", _START, self.program, _settings(options.max_turns)),
+                *("sh", "-c", _START, self.program, _settings(options.max_turns, servers)),
                 *_session_flags(turn.session),
                 *("-o", "stream-json", "--approval-mode", "yolo", "--skip-trust"),
                 *(("-m", options.model) if options.model else ()),
             ),
             stdin=_literal(prompt).encode("utf-8", "replace"),
             # Otherwise it starts itself once more, to have a larger heap.
-            env={"GEMINI_CLI_NO_RELAUNCH": "true"},
+            env={"GEMINI_CLI_NO_RELAUNCH": "true", **given.env},
         )
 
     def parse(self, outcome: Outcome) -> AgentResult:
@@ -133,7 +138,11 @@ class Gemini:
 AGENT = Gemini()
 
 
-def _settings(max_turns: int | None) -> str:
+def _escaped(value: str) -> str:
+    return value.replace("$", "\\$")
+
+
+def _settings(max_turns: int | None, servers: dict[str, Any]) -> str:
     """The file: nothing is reported, asked or renewed."""
     general = {
         "enableAutoUpdate": False,
@@ -150,6 +159,8 @@ def _settings(max_turns: int | None) -> str:
     }
     if max_turns is not None:
         settings["model"] = {"maxSessionTurns": max_turns}
+    if servers:
+        settings["mcpServers"] = servers
     return json.dumps(settings)
 
 

@@ -1,13 +1,14 @@
 """`opencode run`, with Anthropic's or OpenAI's API. Checked against the real CLI, 1.18.33."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from orbiter_contracts import Usage, clamped_cost, clamped_count
 from worker_wrapper.agents.base import AgentResult, Heard, Piece, Session, Spent, Turn
 from worker_wrapper.agents.decoding import name, words
 from worker_wrapper.agents.json_output import LastWords, objects
+from worker_wrapper.agents.mcp import Server
 from worker_wrapper.process.command import Command, Outcome
 
 _START = (
@@ -33,6 +34,8 @@ class Opencode:
         ".local/share/opencode/opencode.db-wal",
     )
     home_variable = None
+    instructions_path = ".claude/CLAUDE.md"
+    skills_path = ".claude/skills"
     ignores = ("max_turns", "max_cost_usd")
     resumes_mid_turn = True
 
@@ -52,7 +55,9 @@ class Opencode:
             ),
             stdin=prompt.encode("utf-8", "replace"),
             env={
-                "OPENCODE_CONFIG_CONTENT": json.dumps(_config(model, turn.environ)),
+                "OPENCODE_CONFIG_CONTENT": _written(
+                    _config(model, turn.environ) | _servers(turn.mcp)
+                ),
                 "OPENCODE_DISABLE_AUTOUPDATE": "1",
                 "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
                 "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
@@ -150,6 +155,25 @@ def _config(model: str | None, environ: Mapping[str, str]) -> dict[str, Any]:
         providers.setdefault(provider, {})["models"] = {its_name: {}}
         config |= {"model": model, "small_model": model}
     return config | {"enabled_providers": sorted(providers), "provider": providers}
+
+
+def _servers(servers: Iterable[Server]) -> dict[str, Any]:
+    """What it is told of MCP servers, in its own words."""
+    entries: dict[str, Any] = {}
+    for each in servers:
+        if each.url is not None:
+            of = {"type": "remote", "url": each.url, "headers": dict(each.headers), "oauth": False}
+        else:
+            command = [each.command, *each.args]
+            of = {"type": "local", "command": command, "environment": dict(each.env)}
+        entries[each.name] = {**of, "enabled": True}
+    return {"mcp": entries} if entries else {}
+
+
+def _written(config: dict[str, Any]) -> str:
+    """As JSON, in which it finds no `{env:NAME}` and no `{file:PATH}` to put something in."""
+    text = json.dumps(config)
+    return text.replace("{env:", "\\u007benv:").replace("{file:", "\\u007bfile:")
 
 
 def _versioned(provider: str, url: str) -> str:

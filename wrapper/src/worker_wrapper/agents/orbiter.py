@@ -1,5 +1,6 @@
 """Orbiter's own agents: `orbiter exec`, which prints the same kind of object as Claude Code."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,7 @@ from orbiter_contracts import Usage, clamped_cost, clamped_count
 from worker_wrapper.agents.base import AgentResult, Heard, Piece, Session, Spent, Turn
 from worker_wrapper.agents.decoding import words
 from worker_wrapper.agents.json_output import find_result, read_result
+from worker_wrapper.agents.mcp import Variables, usual
 from worker_wrapper.process.command import Command, Outcome
 
 _UNKNOWN = "No conversation found"
@@ -26,28 +28,33 @@ class Orbiter:
     passes = ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "AGENT_FILE", "TASK_ATTEMPT")
     session_paths = (".orbiter/sessions",)
     home_variable = None
+    instructions_path = None
+    skills_path = None
     ignores = ()
     resumes_mid_turn = True
 
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""
-        options, session = turn.options, turn.session
+        options, session, given = turn.options, turn.session, Variables()
+        servers = json.dumps({"mcpServers": usual(turn.mcp, given)})
         flags = {
             "--model": options.model,
             "--max-turns": options.max_turns,
             "--max-cost-usd": options.max_cost_usd,
             "--system-prompt": options.system_prompt,
+            "--mcp-config": servers if turn.mcp else None,
             "--resume" if session and session.resumed else "--session-id": session and session.id,
         }
-        given = [(flag, str(value)) for flag, value in flags.items() if value is not None]
+        said = [(flag, str(value)) for flag, value in flags.items() if value is not None]
         return Command(
             argv=(
                 *(self.program, "exec"),
                 *(("--stream",) if turn.stream else ()),
                 *(("--again",) if turn.again else ()),
-                *(word for pair in given for word in pair),
+                *(word for pair in said for word in pair),
             ),
             stdin=turn.prompt.encode("utf-8", "replace"),
+            env=given.env,
         )
 
     def parse(self, outcome: Outcome) -> AgentResult:

@@ -25,6 +25,7 @@ from worker_wrapper.session.copies import SessionCopies
 from worker_wrapper.session.snapshot import AttemptMemory
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.turn.outputs import developer_output, without_turn
+from worker_wrapper.turn.setup import Place, set_up
 from worker_wrapper.turn.steps import StepLog
 from worker_wrapper.turn.turn import TurnReport, take_turn
 from worker_wrapper.turn.usage import priced, together
@@ -100,7 +101,8 @@ class _Work:
         if self._earlier.resumed is not None:
             with self._steps.phase("restore session"):
                 session = await put_back(self._earlier.resumed, self._copies, self._session_id)
-        report = await self._turn(session, prepared, limits)
+        report, limits = await self._set_up(limits)
+        report = report or await self._turn(session, prepared, limits)
         if self._worker.storing is not None:
             self._worker.storing.begin()
         snapshot = None
@@ -146,6 +148,21 @@ class _Work:
             self._earlier = self._earlier.anew(str(error))
             return prepared, connection
         return restored, connection
+
+    async def _set_up(self, limits: Left) -> tuple[TurnReport | None, Left]:
+        """Do what the task has done before its agent begins; what that leaves of the limits."""
+        script = self._task.workspace.setup if self._task.workspace else None
+        if script is None:
+            return None, limits
+        place = Place(self._settings.workspace_dir, self._worker.environ, self._spill)
+        with self._steps.phase("set up workspace"):
+            report, seconds = await set_up(
+                *(script, self._settings.agent, place, limits.seconds, self._stop),
+                clock=self._worker.clock,
+            )
+        if report is not None:
+            self._leave_it_to_another_pod()
+        return report, replace(limits, seconds=seconds)
 
     async def _turn(self, session: Session, prepared: WorkspaceReport, limits: Left) -> TurnReport:
         settings, task = self._settings, self._task

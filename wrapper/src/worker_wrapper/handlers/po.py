@@ -24,6 +24,7 @@ from worker_wrapper.handlers.message_handler import (
     begin,
     handle,
 )
+from worker_wrapper.handlers.po_allowance import HELD_SECONDS, Allowance
 from worker_wrapper.handlers.po_cut import CutTurns
 from worker_wrapper.handlers.po_turn import Message, POTurns
 from worker_wrapper.process.limits import BeyondUseError, Limits, used_up
@@ -48,8 +49,6 @@ from worker_wrapper.session.rotation import (
 from worker_wrapper.turn.outputs import refusal
 from worker_wrapper.turn.publishing import publishable
 
-_HELD_SECONDS = 0.5
-"""How often a worker that is held asks whether it still is; it is usually asked to leave soon."""
 _WHY_CHARACTERS = 500
 _FAILURES = 2
 """After failing at so many messages in a row it is not the messages."""
@@ -79,6 +78,7 @@ class PO:
         self._turns = self._with_conversations()
         self._limits, self._failures = Limits(), 0
         self._spool = Spool(worker.home, settings.snapshot_key, settings.redis_url)
+        self._allowance = Allowance(worker, self._cuts, self._spool)
 
     async def run(self) -> None:
         """Answer messages in their order until we are asked to leave."""
@@ -87,11 +87,14 @@ class PO:
             return
         while not shutdown.requested.is_set():
             self._limits.check()
-            entry = await shutdown.unless(self._stream.next())
+            entry = await shutdown.unless(self._next())
             if entry is None or not await self._handle(entry):
                 continue
             if not shutdown.superseded.is_set():
                 await self._worker.lifecycle.publish("ready")
+
+    async def _next(self) -> Entry | None:
+        return await self._stream.next() if await self._allowance.opens() else None
 
     async def _handle(self, entry: Entry) -> bool:
         """Answer one message, or say why not; False when it was none.
@@ -131,7 +134,7 @@ class PO:
         settings = self._worker.settings
         held = await self._worker.redis.call("EXISTS", settings.keys.po_hold(settings.worker_id))
         if held:
-            await asyncio.sleep(_HELD_SECONDS)
+            await asyncio.sleep(HELD_SECONDS)
         return bool(held)
 
     def _with_conversations(self) -> POTurns:
@@ -181,6 +184,12 @@ class PO:
         poison = poisoned(entry, cuts=cut.cuts if cut else 0)
         if cut and cut.session_id != session_id:
             cut = None
+        asks = bool(prompt) and not poison
+        turn = await worker.shutdown.unless(
+            self._allowance.turn(before, asks=asks, goes_on=cut is not None)
+        )
+        if turn is None:
+            return
         record = self._sessions.key(message.user_id), found.rewritten(choice.record)
         details = {"request_id": message.request_id, "session_id": session_id}
         if choice.reason:
@@ -190,7 +199,9 @@ class PO:
             now = worker.clock()
             await worker.lifecycle.publish_with_state(
                 "busy",
-                session_state.taken(message, session_id, choice.rotation(now), before, now),
+                session_state.taken(
+                    message, session_id, choice.rotation(now), before, now, turn=turn
+                ),
                 details,
                 record=record if found.ours else None,
             )
@@ -204,7 +215,8 @@ class PO:
                 partial(
                     self._turns.answer,
                     Message(
-                        message, prompt, session_id, poison, entry.id, entry.deliveries > 1, cut
+                        *(message, prompt, session_id, poison, entry.id, entry.deliveries > 1),
+                        *(cut, turn),
                     ),
                 ),
                 renew_seconds=STANDALONE_SECONDS,
@@ -259,8 +271,7 @@ class PO:
         )
 
     async def _state(self) -> POState:
-        flat = await self._worker.redis.call("HGETALL", self._worker.state_key)
-        return POState.of(dict(zip(flat[::2], flat[1::2], strict=True))) or POState()
+        return await self._allowance.state()
 
 
 class POMessage(WorkerInput):

@@ -103,6 +103,11 @@ class CutTurns:
             return None
         return found if found is not None and found.entry == entry else None
 
+    async def any(self) -> bool:
+        """Whether there is a turn that was cut off and kept, of whichever entry."""
+        size, _ = await self._worker.redis.run(READ, (self._worker.state_key,), FIELD, 0)
+        return bool(size > 0)
+
     async def session(self, session: Session) -> Session:
         """The conversation to go on with; what it costs from here on is counted from there."""
         totals = await self._copies.recorded(session) or session.totals or Usage()

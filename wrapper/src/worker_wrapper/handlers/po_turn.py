@@ -44,6 +44,7 @@ class Message:
         entry: Its entry.
         again: Whether a worker that ended had it before, and may have asked the agent.
         cut: Where its turn was cut off in an earlier pod, if it was.
+        turn: Which of the session's turns this is; 0 when the agent is not asked.
     """
 
     input: POWorkerInput
@@ -53,6 +54,7 @@ class Message:
     entry: str
     again: bool = False
     cut: CutTurn | None = None
+    turn: int = 0
 
 
 class POTurns:
@@ -92,7 +94,7 @@ class POTurns:
         await noted(worker, message.input, report, again=message.again)
         output = outputs.po_output(message.input, report, session_id=message.session_id)
         changes = session_state.answered(
-            output, turn=False, context_tokens=None, snapshot=None, now=worker.clock()
+            output, turn=0, context_tokens=None, snapshot=None, now=worker.clock()
         )
         return Answer(output, Bookkeeping(changes))
 
@@ -122,7 +124,7 @@ class POTurns:
         kept = session_state.turn_of(message.input, message.prompt, output, thread=thread, now=now)
         changes = session_state.answered(
             output,
-            turn=True,
+            turn=message.turn,
             context_tokens=session.context_tokens,
             snapshot=snapshot.report if snapshot else None,
             now=now,

@@ -11,9 +11,15 @@ from pathlib import Path
 from orbiter_contracts.object_store import VARIABLES
 from orbiter_contracts.tracing import TRACEPARENT
 
+_CERTIFICATES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"),
+    *("CURL_CA_BUNDLE", "AWS_CA_BUNDLE", "GIT_SSL_CAINFO"),
+)
+"""Where programs find the CAs they trust: a company's own sign for models, git and packages."""
 _COMMON = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "TZ", "USER"),
     *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
+    *_CERTIFICATES,
 )
 _ALWAYS = (TRACEPARENT,)
 """What an agent gets unasked: where its own spans belong, which is no secret."""

@@ -76,8 +76,10 @@ def taken(
     rotation: PORotation | None,
     before: POState,
     now: datetime,
+    *,
+    turn: int = 0,
 ) -> Changes:
-    """A message was taken up; with a new session, that one is the last rotation."""
+    """A message was taken up: in a turn, and with a new session as the last rotation, if so."""
     changes = {
         "state": "busy",
         "request_id": message.request_id,
@@ -86,6 +88,8 @@ def taken(
         "last_activity": now.isoformat(),
         "?busy_at": now.isoformat(),
     }
+    if turn:
+        changes["asked"] = str(turn)
     if rotation is None:
         return changes
     return {
@@ -98,12 +102,20 @@ def taken(
 def answered(
     output: POWorkerOutput,
     *,
-    turn: bool,
+    turn: int,
     context_tokens: int | None,
     snapshot: SnapshotReport | None,
     now: datetime,
 ) -> Changes:
-    """A message was answered; `turn` says whether the agent did it."""
+    """A message was answered.
+
+    Args:
+        output: The answer.
+        turn: Which of the session's turns that was; 0 when the agent was not asked.
+        context_tokens: How large the conversation is; None when nobody says.
+        snapshot: What became of the agent's memory, where one is kept.
+        now: When.
+    """
     changes = {
         "state": "ready",
         "request_id": "",
@@ -117,7 +129,10 @@ def answered(
     if not turn:
         return changes
     usage = output.usage
-    counts = {"+turns": 1.0 if turn else 0.0}
+    changes["settled"] = str(turn)
+    counts = {"+turns": 1.0}
+    if usage is None or usage.cost_usd is None:
+        counts["+unpriced"] = 1.0
     if usage is not None:
         counts |= {
             "+input_tokens": usage.input_tokens,

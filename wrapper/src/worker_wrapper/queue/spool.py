@@ -115,6 +115,10 @@ class Spool:
             snapshot = Snapshot(head.snapshot_key, data, report)
         return Spooled(output, Bookkeeping(head.changes, head.turn), snapshot)
 
+    def waits(self) -> bool:
+        """Whether something is here that may be an answer."""
+        return self._path.exists()
+
     def _seal(self, body: bytes) -> bytes:
         return hmac.digest(self._secret, body, "sha256")
 

@@ -81,10 +81,8 @@ class TranscriptStore:
 
     async def close(self, *, leaving: bool) -> None:
         """Store what is left, but not for long, the less when we were asked to leave."""
-        seconds, clock = (
-            LEAVING_SECONDS if leaving else STORE_SECONDS,
-            asyncio.get_running_loop().time,
-        )
+        seconds = LEAVING_SECONDS if leaving else STORE_SECONDS
+        clock = asyncio.get_running_loop().time
         until = clock() + seconds
         late = await self._wait(seconds)
         if not late:

@@ -111,10 +111,7 @@ class Transcript:
             return False
         try:
             await self._append(self._stuck)
-        except RedisUnavailableError:
-            self._failures = min(self._failures + 1, 10)
-            return False
-        except ResponseError:
+        except (RedisUnavailableError, ResponseError):
             self._failures = min(self._failures + 1, 10)
             return False
         self._stuck, self._failures = [], 0

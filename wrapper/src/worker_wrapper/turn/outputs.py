@@ -15,10 +15,10 @@ from orbiter_contracts import (
     POWorkerInput,
     POWorkerOutput,
     WorkspaceReport,
+    unreadable,
 )
 from orbiter_contracts.stored_transcripts import TranscriptReport
 from orbiter_contracts.tracing import Step
-from worker_wrapper.queue import unreadable
 from worker_wrapper.queue.streams import Entry
 from worker_wrapper.settings import BoundTask
 from worker_wrapper.turn.turn import TurnReport

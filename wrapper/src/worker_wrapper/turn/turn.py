@@ -14,11 +14,13 @@ from typing import Any
 from orbiter_contracts import AgentVerdict, OutputStatus, Usage
 from worker_wrapper.agents.base import Agent, AgentResult, Piece, Session, Turn
 from worker_wrapper.agents.decoding import name
+from worker_wrapper.agents.mcp import with_values
 from worker_wrapper.process.command import Outcome
 from worker_wrapper.process.environment import agent_environment
 from worker_wrapper.process.run import GRACE, CannotStartError, EndReason, Grace, run
 from worker_wrapper.shutdown import StopReason, StopTurn
 from worker_wrapper.turn.classify import Classification, classify
+from worker_wrapper.turn.home import put_into_home
 from worker_wrapper.turn.usage import charge, context_size
 from worker_wrapper.turn.verdict import DEVELOPER_INSTRUCTION, PO_INSTRUCTION
 
@@ -89,11 +91,15 @@ async def take_turn(
         What came of it.
     """
     visible = agent_environment((*agent.credentials, *agent.passes), environ, turn.workdir)
+    turn, problem = await _with_files(agent, turn, visible)
     turn = _prepared(turn, visible, developer=developer)
+    turn = replace(turn, mcp=with_values(turn.options.mcp_servers, environ))
     tap = _tap(agent, listener, watcher, missed)
     turn = replace(turn, stream=tap is not None)
     deadline = asyncio.get_running_loop().time() + turn.timeout_seconds
     started_at = clock()
+    if problem is not None:
+        return _report(Classification.failure("AgentError", problem), turn, started_at, clock())
 
     async def attempt(turn: Turn) -> tuple[Outcome, AgentResult]:
         command = agent.build(turn)
@@ -156,6 +162,18 @@ def conclude(
         session=_next_session(turn.session, result, context_size(result, used)),
         warnings=_ignored(agent, turn),
     )
+
+
+async def _with_files(
+    agent: Agent, turn: Turn, visible: Mapping[str, str]
+) -> tuple[Turn, str | None]:
+    """The turn, told in words what its agent reads in no file; and why that cannot be given."""
+    try:
+        said = await asyncio.to_thread(put_into_home, agent, turn.options, visible)
+    except (ValueError, OSError) as error:
+        return turn, str(error)
+    words = "\n\n".join(filter(None, (turn.options.system_prompt, said)))
+    return replace(turn, options=replace(turn.options, system_prompt=words or None)), None
 
 
 def _prepared(turn: Turn, visible: Mapping[str, str], *, developer: bool) -> Turn:

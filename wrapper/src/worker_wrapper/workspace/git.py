@@ -56,7 +56,6 @@ _ADVICE = (
 )
 _SSH_KEY, _KNOWN_HOSTS = "ssh-privatekey", "known_hosts"
 _HOST_KEYS = "what `ssh-keyscan %s` prints once you have compared it with the host's own keys"
-_CERTIFICATES = ("GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 class GitError(Exception):
@@ -180,8 +179,7 @@ class Git:
             shutil.rmtree(helpers, ignore_errors=True)
 
     def _environment(self) -> dict[str, str]:
-        certificates = {n: self.environ[n] for n in _CERTIFICATES if n in self.environ}
-        return common_environment(self.environ) | certificates | _SAFE_ENV
+        return common_environment(self.environ) | _SAFE_ENV
 
 
 async def push(

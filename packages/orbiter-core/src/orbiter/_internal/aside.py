@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from orbiter._internal.model_call import completed
 from orbiter._internal.state import RunState
 from orbiter.config import ModelSettings
 from orbiter.protocols import ModelReply, Provider
@@ -30,6 +31,7 @@ class Aside:
 
     async def complete(self, messages: list[Message], **options: Any) -> ModelReply:
         """Answer in one piece; see Provider."""
-        reply = await self._provider.complete(messages, **{**self._options, **options})
+        given = {**self._options, **options}
+        reply = await completed(self._provider, messages, given, self._state)
         self._state.count(reply.usage)
         return reply

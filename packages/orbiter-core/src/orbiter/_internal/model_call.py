@@ -6,11 +6,12 @@ from contextlib import aclosing, nullcontext
 from typing import Any
 
 from orbiter._internal.call_settings import apply, choose_own, shown
+from orbiter._internal.state import RunState
 from orbiter._internal.turn import Turn
 from orbiter.config import DEFAULT_TEMPERATURE
 from orbiter.observer import Scope
 from orbiter.parts import ReplyPart, ThinkingPart
-from orbiter.protocols import ModelReply, ReplyChunk, ToolCallPiece
+from orbiter.protocols import ModelReply, Provider, ReplyChunk, ToolCallPiece
 from orbiter.types import (
     AssistantMessage,
     Message,
@@ -54,6 +55,18 @@ class _Collected:
         call["arguments"] += piece.arguments
 
 
+async def completed(
+    provider: Provider, messages: list[Message], options: dict[str, Any], state: RunState
+) -> ModelReply:
+    """Let the model answer in one piece; what a failed call had used counts in the run."""
+    try:
+        return await provider.complete(messages, **options)
+    except Exception as error:
+        if isinstance(paid := getattr(error, "paid", None), Usage):
+            state.count(paid)
+        raise
+
+
 async def call_model(turn: Turn, messages: list[Message], scope: Scope | None = None) -> ModelReply:
     """Send `messages` to the turn's model and return its reply; text goes to the listener."""
     agent, provider = turn.agent, turn.provider
@@ -76,9 +89,9 @@ async def call_model(turn: Turn, messages: list[Message], scope: Scope | None = 
         scope.asked_with(shown(options))
     emit = turn.state.emit
     if emit is None:
-        return await provider.complete(messages, **options)
+        return await completed(provider, messages, options, turn.state)
     if not hasattr(provider, "stream"):
-        reply = await provider.complete(messages, **options)
+        reply = await completed(provider, messages, options, turn.state)
         for part in getattr(reply, "parts", ()):
             if isinstance(part, ThinkingPart) and part.text:
                 await emit(ThinkingEvent(text=part.text, agent_name=agent.name))

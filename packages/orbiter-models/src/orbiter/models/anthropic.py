@@ -24,7 +24,7 @@ from orbiter.models._internal.sdk import SdkClient
 from orbiter.models._internal.settings import add_options, refusal, sampling
 from orbiter.models._internal.strict import is_closed, is_recursive
 from orbiter.models.provider import ModelProvider, model_registry
-from orbiter.models.types import FinishReason, ModelResponse, StreamChunk
+from orbiter.models.types import FinishReason, ModelError, ModelResponse, StreamChunk
 from orbiter.types import Message, ToolCall, Usage
 
 # the API wants a number; every Claude can write this much
@@ -96,7 +96,11 @@ class AnthropicProvider(ModelProvider):
         blocks: list[Any] = []
         usage = Usage()
         for left in reversed(range(1 + MOST_PAUSES)):
-            answer = await self._send(request, settings)
+            try:
+                answer = await self._send(request, settings)
+            except ModelError as error:
+                error.paid = usage
+                raise
             blocks += answer.content
             usage += Counter().add(answer.usage).usage
             if answer.stop_reason != PAUSE or not left:

@@ -40,6 +40,7 @@ class FallbackError(ModelError):
             # the first that can be asked again ends the wait for all
             retry_after=min(given) if len(given) == len(errors) else None,
         )
+        self.paid = _paid(errors)
 
 
 class FallbackModel(ModelProvider):
@@ -105,7 +106,8 @@ class FallbackModel(ModelProvider):
             except Exception as error:
                 self._note(error, failed)
             else:
-                return response.model_copy(update={"model": response.model or _name(model)})
+                name, usage = response.model or _name(model), _paid(failed) + response.usage
+                return response.model_copy(update={"model": name, "usage": usage})
         raise FallbackError(failed) from failed[-1]
 
     async def stream(
@@ -161,8 +163,14 @@ class FallbackModel(ModelProvider):
         if not self._fallback_on(error):
             for earlier in failed:
                 error.add_note(f"before that: {earlier}")
+            if isinstance(error, ModelError):
+                error.paid = _paid([*failed, error])
             raise error
         failed.append(error)
+
+
+def _paid(errors: list[Exception]) -> Usage:
+    return sum((e.paid for e in errors if isinstance(e, ModelError)), Usage())
 
 
 def _provider(model: str | ModelProvider) -> ModelProvider:

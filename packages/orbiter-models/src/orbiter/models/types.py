@@ -53,7 +53,10 @@ class ModelError(OrbiterError):
         retryable: Whether the same request may succeed later, or with another model: a rate limit,
             a busy or broken server, a lost connection, a timeout.
         retry_after: Seconds that the provider asks to be left alone for.
+        paid: What the call had used before it failed: a turn in parts, whose first were answered.
     """
+
+    paid: Usage = Usage()
 
     def __init__(
         self,

@@ -59,6 +59,10 @@ def exec_(
         bool,
         typer.Option("--again", help="A turn that was cut off had this prompt."),
     ] = False,
+    mcp_config: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help="More MCP servers, as MCP's config files have them."),
+    ] = None,
 ) -> int:
     """Run one turn of an agent for a program: prompt on stdin, one JSON object on stdout.
 
@@ -86,25 +90,48 @@ def exec_(
         attempt=int(attempt) if attempt.isdecimal() and len(attempt) < _DIGITS else None,
         again=again,
     )
-    return asyncio.run(_turn(turn, file, model, system_prompt, max_turns))
+    servers = _servers(mcp_config)
+    return asyncio.run(_turn(turn, file, model, system_prompt, max_turns, servers))
+
+
+def _servers(config: str | None) -> dict[str, Any]:
+    """The servers of `--mcp-config`, by name."""
+    import json
+
+    try:
+        servers = json.loads(config)["mcpServers"] if config is not None else {}
+    except (ValueError, LookupError, TypeError):
+        servers = None
+    if not isinstance(servers, dict):
+        raise UsageError('--mcp-config has to be JSON: {"mcpServers": {…}}')
+    return servers
 
 
 async def _turn(
-    turn: "Turn", file: str | None, model: str | None, extra: str | None, max_turns: int | None
+    turn: "Turn",
+    file: str | None,
+    model: str | None,
+    extra: str | None,
+    max_turns: int | None,
+    servers: dict[str, Any],
 ) -> int:
     import json
 
     from orbiter import Swarm
-    from orbiter.cli.agent.loading import load_agent
+    from orbiter.cli.agent.loading import LoadedAgent, load_agent
 
     source = file or os.environ.get(FILE_VARIABLE) or _of_workspace()
     if source is None:
-        said = await turn.run(_prepared(default_agent(model), extra, max_turns))
+        loaded = LoadedAgent(default_agent(model), [])
     else:
-        async with load_agent(source, model=model and _full_name(model)) as target:
-            if isinstance(target, Swarm):
-                raise UsageError(f"{source} is a swarm; a worker runs an agent")
-            said = await turn.run(_prepared(target, extra, max_turns))
+        loaded = load_agent(source, model=model and _full_name(model))
+    agent = loaded.target
+    if isinstance(agent, Swarm):
+        raise UsageError(f"{source} is a swarm; a worker runs an agent")
+    if servers:
+        loaded.servers.append((agent, servers, Path("--mcp-config")))
+    async with loaded:
+        said = await turn.run(_prepared(agent, extra, max_turns))
     sys.stdout.write(json.dumps(said, ensure_ascii=False) + "\n")
     return ExitCode.FAILED if said["is_error"] else ExitCode.OK
 

@@ -96,6 +96,8 @@ def _run(
     for unused in _UNUSED:
         if unused in manifest.spec:
             display.note(f"spec.{unused} means nothing without a cluster")
+    if manifest.spec["agent"].get("skills"):
+        display.note("spec.agent.skills means nothing without a cluster")
     status = LocalStatus()
     try:
         from orbiter.cli.task.redis_server import local_redis

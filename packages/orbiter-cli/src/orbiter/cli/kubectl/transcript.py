@@ -55,10 +55,12 @@ def run_transcript(
 def as_markdown(events: Iterable[AnyEvent]) -> Iterator[str]:
     """The events as paragraphs of Markdown, each with the blank line behind it.
 
-    A text that came in pieces is one again.
+    A text that came in pieces is one again, whatever figures came between them.
     """
     pieces, spoken = list[str](), ("", "", "")
     for event in events:
+        if event.type == "usage":
+            continue
         if event.type in ("text", "thinking"):
             speaker = (event.type, event.agent_name, event.request_id)
             if pieces and (event.opens or speaker != spoken):

@@ -48,6 +48,10 @@ class Renderer:
         """The lines that an event adds."""
         if event.cost_usd is not None:
             self.cost = max(self.cost or 0.0, event.cost_usd)
+        if event.type == "usage":
+            # it comes in the middle of a text, too, and parts none
+            self.tokens = (event.usage.input_tokens, event.usage.output_tokens)
+            return []
         kind = f"{event.type} {event.agent_name}"
         speaks = event.type in ("text", "thinking")
         before = self.flush() if kind != self._kind or not speaks else []
@@ -74,9 +78,6 @@ class Renderer:
                 return self._result(event)
             case "input_request":
                 return _each(event.question, "ask", "? ")
-            case "usage":
-                self.tokens = (event.usage.input_tokens, event.usage.output_tokens)
-                return []
             case "error":
                 return _each(event.error, "bad", "! ")
             case "cut":
@@ -85,7 +86,7 @@ class Renderer:
             case "verdict":
                 # its words are in the task's summary, which follows
                 self.ended = True
-                return []
+        return []
 
     def _speech(self, text: str) -> list[Line]:
         """The whole lines; a very long one is broken between words, so that it comes in time."""

@@ -46,6 +46,13 @@ class Manifest:
 
 
 Check = Callable[[Object], bool]
+
+
+def _one_place(workspace: Object) -> bool:
+    places = workspace.keys() - {"setup"}
+    return len(places) == 1 or (not places and "setup" in workspace)
+
+
 CHECKS: dict[str, tuple[tuple[str, ...], Check]] = {
     "prompt is empty; write what the agent should do": (
         ("prompt",),
@@ -69,7 +76,7 @@ CHECKS: dict[str, tuple[tuple[str, ...], Check]] = {
     ),
     "write exactly one of git, persistentVolumeClaim and emptyDir": (
         ("workspace",),
-        lambda spec: "workspace" not in spec or len(spec["workspace"]) == 1,
+        lambda spec: "workspace" not in spec or _one_place(spec["workspace"]),
     ),
 }
 """Rules of the CRD by their message: where the mistake is, and when there is none."""

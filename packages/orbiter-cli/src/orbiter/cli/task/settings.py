@@ -5,6 +5,7 @@ from pathlib import Path
 from orbiter.cli.task.auth import along_its_way
 from orbiter.cli.task.manifest import Manifest, Object
 from orbiter.cli.ui.outcome import UsageError
+from orbiter_contracts.mcp_servers import mcp_problem, told_of_mcp_servers
 from orbiter_contracts.references import reference_problem, references, unescaped
 
 
@@ -26,6 +27,20 @@ def prompt_of(manifest: Manifest) -> str:
     return unescaped(prompt)
 
 
+def system_prompt(manifest: Manifest) -> str | None:
+    """The agent's system prompt; its instructions are in there, and not in your own HOME.
+
+    Raises:
+        UsageError: A ConfigMap that is named is not in the file.
+    """
+    agent: Object = manifest.spec["agent"]
+    said = agent.get("instructions") or {}
+    text = said.get("text")
+    if reference := said.get("configMapKeyRef"):
+        text = _config(manifest, reference, "agent.instructions")
+    return "\n\n".join(filter(None, (text, agent.get("systemPrompt")))) or None
+
+
 def environment(manifest: Manifest, own: dict[str, str], private: Path) -> dict[str, str]:
     """The environment of the worker: ours, and what the task's agent is given.
 
@@ -43,6 +58,7 @@ def environment(manifest: Manifest, own: dict[str, str], private: Path) -> dict[
         found |= manifest.secrets.get(reference["name"], {})
     for item in agent.get("env") or ():
         found[item["name"]] = _value(manifest, item, own)
+    found |= _mcp_servers(manifest, agent.get("mcpServers") or [])
     if source := agent.get("fileFrom"):
         file = private / "agent.yaml"
         file.write_text(_config(manifest, source["configMapKeyRef"], "agent.fileFrom"))
@@ -50,6 +66,23 @@ def environment(manifest: Manifest, own: dict[str, str], private: Path) -> dict[
     git = (manifest.spec.get("workspace") or {}).get("git") or {}
     if reference := git.get("credentialsSecretRef"):
         found["GIT_CREDENTIALS_DIR"] = str(_git(manifest, reference["name"], private))
+    return found
+
+
+def _mcp_servers(manifest: Manifest, servers: list[Object]) -> dict[str, str]:
+    """What the worker is told of MCP servers; their secrets are in the file, or nowhere."""
+    if problem := mcp_problem(servers):
+        raise UsageError(f"spec.agent.{problem}")
+    told = told_of_mcp_servers(servers)
+    found = dict(told.environment)
+    for variable, kept in told.secrets.items():
+        value = manifest.secrets.get(kept.name, {}).get(kept.key)
+        if value is None:
+            raise UsageError(
+                f"spec.agent.mcpServers: Secret {kept.name} with key {kept.key} is not in the "
+                "file; add it behind a line with ---"
+            )
+        found[variable] = value
     return found
 
 

@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from orbiter.cli.task.manifest import Manifest
+from orbiter.cli.task.settings import system_prompt
 from orbiter_contracts import (
     DeveloperWorkerInput,
     DeveloperWorkerOutput,
@@ -104,13 +105,15 @@ class LocalWorker:
 
     def _message(self, attempt: Attempt, prompt: str) -> DeveloperWorkerInput:
         spec = self.manifest.spec
-        git = (spec.get("workspace") or {}).get("git")
+        place = spec.get("workspace") or {}
+        git = place.get("git")
         return attempt.message(
             prompt,
             spec["timeoutSeconds"],
             task_id=spec.get("taskId"),
             project_id=spec.get("projectId"),
             git=git and GitWorkspace.model_validate(git),
+            setup=place.get("setup"),
         )
 
     def environment(self, attempt: Attempt, entry: str, answered: Sequence[str]) -> dict[str, str]:
@@ -129,7 +132,7 @@ class LocalWorker:
                 model=agent.get("model"),
                 max_turns=agent.get("maxTurns"),
                 max_cost_usd=agent.get("maxCostUSD"),
-                system_prompt=agent.get("systemPrompt"),
+                system_prompt=system_prompt(self.manifest),
                 env=tuple(agent.get("env") or ()),
                 passed=self.environ.get("AGENT_ENV", ""),
             ),

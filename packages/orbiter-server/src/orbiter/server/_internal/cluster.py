@@ -114,7 +114,7 @@ class Cluster:
         Raises:
             RequestError: The Secret is not there, or not ours to read.
         """
-        await self._places("agenttasks")
+        await self._watched("agenttasks")
         assert self._api is not None  # noqa: S101 - it is connected
         try:
             data = await self._api.secret(namespace, SECRET, timeout=LIST_SECONDS)
@@ -139,10 +139,10 @@ class Cluster:
         await viewer.require(right)
 
     async def _brief(self, kind: Kind, namespace: str, name: str) -> ClusterObject | None:
-        for place in await self._places(kind):
-            if place.namespace in (namespace, EVERYWHERE):
-                await place.objects()
-                return place.by_name.get((namespace, name))
+        for one in await self._watched(kind):
+            if one.namespace in (namespace, EVERYWHERE):
+                await one.objects()
+                return one.by_name.get((namespace, name))
         return None
 
     async def _found(
@@ -155,8 +155,8 @@ class Cluster:
         """
         brief = await self._brief(kind, namespace, name)
         if brief is not None:
-            places = await self._places(kind)
-            for item in await places[0].named(namespace, name):
+            watched = await self._watched(kind)
+            for item in await watched[0].named(namespace, name):
                 if item["metadata"]["name"] == name:
                     return brief, item
         raise unknown(kind.removesuffix("s"), f"{namespace}/{name}")
@@ -175,7 +175,7 @@ class Cluster:
             return await self._objects(kind, {namespace})
         if await viewer.may(Right("list", kind)):
             return await self._objects(kind, None)
-        shown = {place.namespace for place in await self._places(kind)}
+        shown = {one.namespace for one in await self._watched(kind)}
         if EVERYWHERE in shown:
             shown = {key[1] for key in await self._objects(kind, None)}
         if len(shown) > MOST_NAMESPACES:
@@ -193,8 +193,8 @@ class Cluster:
     ) -> list[TaskAsks | MayAsk]:
         """Return those that may wait for a person; see `visible`."""
         names = {key[1:] for key in await self.visible(kind, viewer, namespace)}
-        places = await self._places(kind)
-        known = {name: waits for place in places for name, waits in place.waiting.items()}
+        watched = await self._watched(kind)
+        known = {name: waits for one in watched for name, waits in one.waiting.items()}
         return [waits for name, waits in known.items() if name in names]
 
     async def _objects(
@@ -205,11 +205,11 @@ class Cluster:
         Raises:
             RequestError: The API server did not list them.
         """
-        places = await self._places(kind)
+        watched = await self._watched(kind)
         if namespaces is not None:
-            places = [p for p in places if p.namespace in {*namespaces, EVERYWHERE}]
+            watched = [one for one in watched if one.namespace in {*namespaces, EVERYWHERE}]
         known: dict[Key, ClusterObject] = {}
-        for objects in await asyncio.gather(*(place.objects() for place in places)):
+        for objects in await asyncio.gather(*(one.objects() for one in watched)):
             known.update(objects)
         if namespaces is None:
             return known
@@ -217,14 +217,15 @@ class Cluster:
 
     async def close(self) -> None:
         """End what is followed and close the connections."""
-        for places in self._followed.values():
-            for place in places:
-                await place.close()
+        for watched in self._followed.values():
+            for one in watched:
+                await one.close()
         if self._api is not None:
             await self._api.close()
             self._api = None
 
-    async def _places(self, kind: Kind) -> list[Followed]:
+    async def _watched(self, kind: Kind) -> list[Followed]:
+        """Return what is followed of a kind: each namespace that is shown, or all in one."""
         async with self._connecting:
             if self._api is None:
                 self._api, self._own = await connected(self._kubeconfig)

@@ -138,7 +138,9 @@ def _message(spec: Object, status: Object) -> str:
         return str(status.get("message") or spec.get("prompt") or "")
     conditions = status.get("conditions")
     for condition in conditions if isinstance(conditions, list) else ():
-        if condition.get("type") == "Available" and condition.get("status") == "False":
+        if not isinstance(condition, dict) or condition.get("type") != "Available":
+            continue
+        if condition.get("status") == "False":
             return str(condition.get("message"))
     turns, pending = _count(status.get("turns")), _count(status.get("pendingMessages"))
     words = [f"user {spec['userId']}", f"{turns} turn{'' if turns == 1 else 's'}"]

@@ -11,17 +11,26 @@ V = TypeVar("V")
 
 
 class Recent(Generic[K, V]):
-    """The latest answers by their question; those that were not asked for longest go first."""
+    """The latest answers by their question; those that were not asked for longest go first.
+
+    A yes and a no are kept apart, `most` of each: whoever is refused may ask as much as they like,
+    and takes the place of nobody who is not.
+    """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._most = most
         self._clock = clock
-        self._known: OrderedDict[K, tuple[V, float]] = OrderedDict()
+        self._yes: OrderedDict[K, tuple[V, float]] = OrderedDict()
+        self._no: OrderedDict[K, tuple[V, float]] = OrderedDict()
         self._asked: dict[K, asyncio.Task[tuple[V, float]]] = {}
 
     def __len__(self) -> int:
         """Return how many answers are kept."""
-        return len(self._known)
+        return len(self._yes) + len(self._no)
+
+    def had(self, key: K) -> bool:
+        """Say whether the last answer was a yes, however long ago."""
+        return key in self._yes
 
     async def get(
         self, key: K, ask: Callable[[], Awaitable[V]], seconds: Callable[[V], float]
@@ -33,10 +42,11 @@ class Recent(Generic[K, V]):
             ask: Finds out. What it raises is everybody's who waits, and is not kept.
             seconds: How long an answer holds, from the moment when it was asked for.
         """
-        known = self._known.get(key)
-        if known is not None and self._clock() < known[1]:
-            self._known.move_to_end(key)
-            return known
+        for answers in (self._yes, self._no):
+            known = answers.get(key)
+            if known is not None and self._clock() < known[1]:
+                answers.move_to_end(key)
+                return known
         task = self._asked.get(key)
         if task is None:
             # from here on: what changes while the answer is on its way is not in it
@@ -51,10 +61,12 @@ class Recent(Generic[K, V]):
     ) -> tuple[V, float]:
         answer = await ask()
         found = answer, began + seconds(answer)
-        self._known[key] = found
-        self._known.move_to_end(key)
-        while len(self._known) > self._most:
-            self._known.popitem(last=False)
+        kept, other = (self._yes, self._no) if answer else (self._no, self._yes)
+        other.pop(key, None)
+        kept[key] = found
+        kept.move_to_end(key)
+        while len(kept) > self._most:
+            kept.popitem(last=False)
         return found
 
     def _over(self, key: K, done: "asyncio.Task[tuple[V, float]]") -> None:

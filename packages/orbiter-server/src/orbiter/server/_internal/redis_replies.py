@@ -13,8 +13,8 @@ from orbiter_contracts.bounds import FIELD_OVERHEAD_BYTES, MAX_ENTRY_BYTES
 from orbiter_contracts.redis_replies import HEAD_BYTES, BoundedParser, Cut
 
 MOST_PARTS = 4096
-_AT_ONCE = 4
-"""Entries that are asked for, of either kind."""
+ENTRIES_AT_ONCE = 4
+"""How many are asked for at most, each of which may be as large as the largest message."""
 _PART_BYTES = FIELD_OVERHEAD_BYTES // 2
 """What a part costs beside its text, as in the size of an entry."""
 _FIELDS_DEPTH = 5
@@ -31,7 +31,7 @@ class BriefParser(BoundedParser):
     """
 
     entry_bytes = 2 * transcript.MAX_ENTRY_BYTES
-    most_bytes: int = _AT_ONCE * (entry_bytes + HEAD_BYTES)
+    most_bytes: int = ENTRIES_AT_ONCE * (entry_bytes + HEAD_BYTES)
 
     async def read_response(self, disable_decoding: bool = False) -> Any:
         """Read one reply."""
@@ -70,4 +70,4 @@ class OutputParser(BriefParser):
     """The parser of strangers' outputs, which are as large as messages: of all together, one is."""
 
     entry_bytes = MAX_ENTRY_BYTES
-    most_bytes = MAX_ENTRY_BYTES + _AT_ONCE * HEAD_BYTES
+    most_bytes = MAX_ENTRY_BYTES + ENTRIES_AT_ONCE * HEAD_BYTES

@@ -10,9 +10,11 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from orbiter.server._internal.cluster_api import connected, in_reach
 from orbiter.server._internal.errors import RequestError
@@ -41,6 +43,10 @@ NO_SECONDS = 5.0
 MOST_TOKENS = 1000
 MOST_RIGHTS = 20_000
 AT_ONCE = 16
+OF_A_PERSON = 8
+"""Of these, so that nobody keeps all others waiting."""
+OF_STRANGERS = 8
+"""Beside these: tokens that were nobody's, or were not seen yet. Anybody can send a million."""
 ASK_SECONDS = 5.0
 # a token of the cluster has about a thousand characters, one of an identity provider some thousands
 MOST_CHARACTERS = 16_384
@@ -68,6 +74,8 @@ class Reviews:
         self._own = ""
         self._connecting = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._strangers = asyncio.Semaphore(OF_STRANGERS)
+        self._persons = WeakValueDictionary[str, asyncio.Semaphore]()
 
     async def person(self, token: str | None, audience: str) -> tuple[Person, float]:
         """Return whose a token is, and until when that holds.
@@ -89,8 +97,9 @@ class Reviews:
                 return person_of(answer, audience)
 
             body = token_review(token, audience)
+            slots = self._slots if self._tokens.had(key) else self._strangers
             return await self._review(
-                AUTHENTICATION, "tokenreviews", lambda _: body, read, "who you are"
+                AUTHENTICATION, "tokenreviews", lambda _: body, read, "who you are", slots
             )
 
         key = (_hash(token), audience)
@@ -108,9 +117,11 @@ class Reviews:
         """
 
         async def ask() -> bool:
+            theirs = self._persons.setdefault(person.username, asyncio.Semaphore(OF_A_PERSON))
             return await self._review(
                 AUTHORIZATION, "subjectaccessreviews",
                 lambda own: access_review(person, right, own), allowed_by, "what you may do",
+                theirs, self._slots,
             )  # fmt: skip
 
         # of the person too: whose a token is may change while it is the same
@@ -140,12 +151,15 @@ class Reviews:
         body: Callable[[str], dict[str, Any]],
         read: Callable[[object], V],
         what: str,
+        *slots: asyncio.Semaphore,
     ) -> V:
         try:
             # not in the time that a question has: the first loads hundreds of modules
             api = await self._connect()
             asked = body(self._own)
-            async with asyncio.timeout(ASK_SECONDS), self._slots:
+            async with asyncio.timeout(ASK_SECONDS), AsyncExitStack() as stack:
+                for each in slots:
+                    await stack.enter_async_context(each)
                 return read(await api.review(group, plural, asked, timeout=ASK_SECONDS))
         except Exception as error:
             # not its words: they may quote what was asked, and that has the token

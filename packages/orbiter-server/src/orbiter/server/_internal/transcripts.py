@@ -26,9 +26,9 @@ MOST_BYTES = 1024 * 1024
 """Of one transcript, as it lies in memory, while somebody looks: all that Redis has of it."""
 _BESIDE_TEXT = 100
 """Bytes of an event's number, and of the pair that the two are."""
+BATCH_CHARACTERS = 64 * 1024
+"""Of the events that one viewer is given at a time: thousands of them may read slowly."""
 MOST_FEEDS = 200
-AT_ONCE = 4
-"""Entries, each of which may be as large as the largest message: a stranger may write one."""
 BLOCK_MS = 2000
 AGAIN_SECONDS = 1.0
 CANCEL_AGAIN_SECONDS = 0.25
@@ -132,13 +132,18 @@ class _Feed:
         self._reading = asyncio.create_task(self._run())
 
     def behind(self, after: int) -> Batch:
-        """Return the events behind one; a `cut` stands for those that are kept no longer."""
+        """Return the next events behind one; a `cut` stands for those that are kept no longer."""
         if not self._events or self._events[-1][0] <= after:
             return []
-        first = self._events[0][0]
-        if first <= after + 1:
-            return [event for event in self._events if event[0] > after]
-        return [(first - 1, _cut(after, first)), *self._events]
+        first, size = self._events[0][0], 0
+        batch: Batch = [] if first <= after + 1 else [(first - 1, _cut(after, first))]
+        for event in self._events:
+            if event[0] > after:
+                batch.append(event)
+                size += len(event[1])
+                if size > BATCH_CHARACTERS:
+                    break
+        return batch
 
     async def more(self, seconds: float) -> bool:
         """Wait for something new; False when so many seconds were silent."""
@@ -188,11 +193,12 @@ class _Feed:
     async def _next(
         self, connection: "AbstractConnection", reader: "TranscriptReader", position: bytes
     ) -> bytes:
+        from orbiter.server._internal.redis_replies import ENTRIES_AT_ONCE
         from orbiter_contracts.transcript_reading import read_entry
 
         block = ("BLOCK", BLOCK_MS) if self.read else ()
         await connection.send_command(
-            "XREAD", "COUNT", AT_ONCE, *block, "STREAMS", self._place.stream, position
+            "XREAD", "COUNT", ENTRIES_AT_ONCE, *block, "STREAMS", self._place.stream, position
         )
         reply = await connection.read_response()
         entries = reply[0][1] if reply else ()
@@ -202,7 +208,7 @@ class _Feed:
             found = dict(zip(names_and_values[::2], names_and_values[1::2], strict=False))
             for event in reader.take(read_entry(found)):
                 self._keep(event)
-        self.read = self.read or len(entries) < AT_ONCE
+        self.read = self.read or len(entries) < ENTRIES_AT_ONCE
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
         return position

@@ -61,7 +61,7 @@ export class Costs {
     const days = this.days.selectedOptions[0].text;
     this.total.textContent = problem ? "" : `${dollars.format(found.cost_usd)} in ${days}`;
     fill(this.chart, found.rows.length ? bars(by === "day" ? everyDay(found.rows) : found.rows) : null);
-    fill(this.table, found.rows.length ? numbers(by, found.rows) : problem ? null : h("p", { class: "empty" }, "No task has ended in this time."));
+    fill(this.table, found.rows.length ? numbers(by, found.rows) : problem ? null : h("p", { class: "empty" }, "Nothing was at work in this time."));
   }
 }
 

@@ -109,8 +109,9 @@ export class Work {
     );
     this.attempt.hidden = item.attempts < 2;
     const numbers = Array.from({ length: Math.min(item.attempts, 100) }, (_, at) => item.attempts - at);
-    if (this.attempt.options.length !== numbers.length) {
+    if (this.attempt.options[0]?.value !== String(item.attempts)) {
       fill(this.attempt, numbers.map((number) => h("option", { value: String(number) }, `Attempt ${number}`)));
+      if (this.heard) this.attempt.value = String(this.heard);
     }
   }
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker_wrapper.queue.unreadable import request_id, task_id, user_id
+from orbiter_contracts.unreadable import request_id, task_id, user_id
 
 DEEP = '{"a":' * 2000
 

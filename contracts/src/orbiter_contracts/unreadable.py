@@ -1,7 +1,7 @@
 """What can still be said of a message that nobody can read: who asked, and by what name.
 
 So that whoever sent it hears that it came to nothing. Everything here is total and bounded:
-whatever was sent, a value is found or is not. Pure; for outputs.py.
+whatever was sent, a value is found or is not. Pure.
 """
 
 import json
