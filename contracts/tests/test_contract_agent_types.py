@@ -12,7 +12,7 @@ from orbiter.cli.agent.agent_types import AGENT_TYPES as OF_THE_COMMAND
 from orbiter.cli.agent.agent_types import UNKNOWN_TYPE
 from orbiter.cli.task.requirements import PROGRAMS
 from orbiter_contracts import AGENT_TYPES, AGENTS
-from orbiter_operator.pods.template import CREDENTIALS
+from orbiter_operator.pods.agent import CREDENTIALS
 from worker_wrapper.agents import known_agents, load_agent
 
 ROOT = Path(__file__).parents[2]

@@ -1,5 +1,8 @@
 """The ways of an agent to its model: which it has, what each sets, and what is refused."""
 
+import re
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -7,6 +10,7 @@ from orbiter_contracts import AGENT_TYPES, AGENTS
 from orbiter_contracts.auth import GATEWAYS, NO_TOKEN, Auth, SecretKey, ways
 from worker_wrapper.agents import load_agent
 
+PAGE = Path(__file__).parents[2] / "docs/tasks.md"
 ROLE = "arn:aws:iam::123456789012:role/team/agents"
 KEY = {"secretKeyRef": {"name": "gateway", "key": "token"}}
 BEDROCK = {"type": "Bedrock", "bedrock": {"roleARN": ROLE, "region": "eu-central-1"}}
@@ -44,6 +48,23 @@ def test_each_agent_is_in_the_table_and_its_adapter_hands_on_what_a_way_sets() -
 )
 def test_an_agent_has_the_ways_of_its_cli(kind: str, found: tuple[str, ...]) -> None:
     assert ways(kind) == found
+
+
+def test_the_page_has_each_agents_ways_and_a_gateways_variables() -> None:
+    page = PAGE.read_text().partition("### Ways to the model\n")[2].partition("\n### ")[0]
+    head, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith("| `")
+    ]
+    found = [cell.strip("`") for cell in head[1:]]
+    assert found == list(ways("claude"))
+    assert tuple(row[0].strip("`") for row in rows) == AGENT_TYPES
+    for (kind, known), row in zip(GATEWAYS.items(), rows, strict=True):
+        told = dict(zip(found, row[1:], strict=True))
+        assert tuple(way for way, cell in told.items() if cell) == ways(kind)
+        variables = [name for each in known for name in (each.url, each.token)]
+        assert re.findall(r"`([A-Z_]+)`", told["Gateway"]) == variables
 
 
 def test_keys_are_the_way_unless_another_is_said_and_set_nothing() -> None:

@@ -397,6 +397,14 @@ def test_the_service_accounts_that_a_template_may_choose_are_the_values(cluster:
     assert environment(items)["ORBITER_ALLOWED_SERVICE_ACCOUNTS"] == "builder,deployer"
 
 
+def test_the_roles_of_aws_that_a_task_may_name_are_told_to_both(cluster: Cluster) -> None:
+    role = "arn:aws:iam::123456789012:role/agents"
+    items = render(cluster, f"workers.allowedAWSRoleARNs={{{role}}}")
+    assert environment(items)["ORBITER_ALLOWED_AWS_ROLE_ARNS"] == role
+    rules = only(items, "ValidatingAdmissionPolicy", POLICY)["spec"]["validations"]
+    assert any(f'variables.role in ["{role}"]' in rule["expression"] for rule in rules)
+
+
 def test_the_classes_of_kueue_that_a_task_may_choose_are_told_to_both(cluster: Cluster) -> None:
     items = render(cluster, "workers.queuePriorityClassNames={high,low}")
     assert environment(items)["ORBITER_QUEUE_PRIORITY_CLASSES"] == "high,low"

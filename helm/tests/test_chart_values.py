@@ -66,6 +66,8 @@ def test_a_misspelt_value_is_refused(path: str) -> None:
         ("workers.namespaceSelector", {"matchExpressions": []}),
         ("workers.maxConcurrentJobs", 0),
         ("workers.allowedServiceAccountNames", ["a,b"]),
+        ("workers.allowedAWSRoleARNs", ["agents"]),
+        ("workers.allowedAWSRoleARNs", ["arn:aws:iam::123456789012:user/agent"]),
         ("workers.podTemplate.allow", ["volumes"]),
         ("workers.podTemplate.allow", ["spec"]),
         ("workers.podTemplate.allow", ["metadata.name"]),

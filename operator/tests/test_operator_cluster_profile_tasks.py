@@ -148,3 +148,23 @@ async def test_an_operator_of_named_namespaces_reads_the_clusters_profiles_too(w
     put_task(world, "fix", profile="strict")
     status = await world.until("fix", "Completed")
     assert status["agent"]["type"] == "codex"
+
+
+async def test_a_role_of_aws_is_the_clusters_profile_to_name_and_no_tasks(world):
+    await start(world)
+    role = {"roleARN": "arn:aws:iam::123456789012:role/agents", "region": "eu-central-1"}
+    auth = {"type": "Bedrock", "bedrock": role}
+    put(world, "bedrock", agent={"type": "claude", "auth": auth})
+    put_task(world, "fix", profile="bedrock")
+    put_task(world, "own", agent={"auth": auth})
+    await world.until("fix", "Completed")
+    pod = pod_of(world, "fix-1")
+    [token] = [item["projected"] for item in pod["volumes"] if "projected" in item]
+    [source] = token["sources"]
+    assert source["serviceAccountToken"]["audience"] == "sts.amazonaws.com"
+    [worker] = pod["containers"]
+    given = {item["name"]: item.get("value") for item in worker["env"]}
+    assert given["AWS_ROLE_ARN"] == role["roleARN"]
+    status = await world.until("own", "Failed")
+    assert status["reason"] == "InvalidSpec"
+    assert "not one of the chart's workers.allowedAWSRoleARNs" in status["message"]

@@ -8,6 +8,7 @@ from support.cluster import Cluster, CommandError, Object
 from support.manifests import API_VERSION, agent_task
 
 pytestmark = pytest.mark.e2e
+BEDROCK = {"roleARN": "arn:aws:iam::123456789012:role/agents", "region": "eu-central-1"}
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,10 @@ def test_a_profile_may_be_changed(cluster: Cluster, namespace: str) -> None:
         (
             {"agent": {"credentialsSecretRef": {"name": "orbiter-redis"}}},
             "orbiter-redis is a Secret of Orbiter itself",
+        ),
+        (
+            {"agent": {"type": "codex", "auth": {"type": "Bedrock", "bedrock": BEDROCK}}},
+            "this agent.type does not have that way to its model",
         ),
     ],
 )

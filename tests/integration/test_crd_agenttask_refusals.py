@@ -13,6 +13,7 @@ pytestmark = pytest.mark.e2e
 
 GIT = "https://git.example.com/team/shop.git"
 HIDDEN = "correct-horse"
+BEDROCK = {"roleARN": "arn:aws:iam::123456789012:role/agents", "region": "eu-central-1"}
 
 
 def env(*variables: Object) -> Object:
@@ -21,6 +22,12 @@ def env(*variables: Object) -> Object:
 
 def git(**fields: Any) -> Object:
     return {"workspace": {"git": {"url": GIT, **fields}}}
+
+
+def gateway(url: str, secret: str = "gateway") -> Object:
+    """`agent.auth` of a gateway."""
+    token = {"secretKeyRef": {"name": secret, "key": "token"}}
+    return {"type": "Gateway", "gateway": {"baseURL": url, "tokenFrom": token}}
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +172,47 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
         {"agent": {"credentialsSecretRef": {"name": "orbiter-redis"}}},
         "orbiter-redis is a Secret of Orbiter itself; name one of your own",
     ),
+    "a way that the agent does not have": (
+        {"agent": {"type": "codex", "auth": {"type": "Bedrock", "bedrock": BEDROCK}}},
+        "this agent.type does not have that way to its model; write APIKey or Gateway, or",
+    ),
+    "a gateway for an agent that knows none": (
+        {"agent": {"type": "factory", "auth": gateway("https://llm.example.com")}},
+        "factory does not have that way to its model; write APIKey, or another agent.type",
+    ),
+    "keys beside a role": (
+        {
+            "agent": {
+                "auth": {"type": "Bedrock", "bedrock": BEDROCK},
+                "credentialsSecretRef": {"name": "keys"},
+            }
+        },
+        "keys are no part of that auth.type; leave one of the two out",
+    ),
+    "a way without what belongs to it": (
+        {"agent": {"auth": {"type": "Bedrock"}}},
+        "auth.bedrock belongs to type: Bedrock and to no other; write both or none",
+    ),
+    "what belongs to another way": (
+        {"agent": {"auth": gateway("https://llm.example.com") | {"type": "OAuthToken"}}},
+        "auth.gateway belongs to type: Gateway and to no other; write both or none",
+    ),
+    "a way that is not there": (
+        {"agent": {"auth": {"type": "Vertex"}}},
+        'Unsupported value: "Vertex": supported values: "APIKey", "Bedrock", "Gateway"',
+    ),
+    "a role that is a name": (
+        {"agent": {"auth": {"type": "Bedrock", "bedrock": {**BEDROCK, "roleARN": "agents"}}}},
+        "no role; write its ARN, like arn:aws:iam::123456789012:role/agents",
+    ),
+    "a region that is none": (
+        {"agent": {"auth": {"type": "Bedrock", "bedrock": {**BEDROCK, "region": "Frankfurt"}}}},
+        "no region; write one like eu-central-1",
+    ),
+    "our own secret as a gateway's token": (
+        {"agent": {"auth": gateway("https://llm.example.com", "orbiter-redis")}},
+        "orbiter-redis is a Secret of Orbiter itself; name one of your own",
+    ),
     "our own secret for git": (
         git(credentialsSecretRef={"name": "orbiter-redis"}),
         "orbiter-redis is a Secret of Orbiter itself; name one of your own",
@@ -241,3 +289,40 @@ def test_a_name_too_long_for_a_label_is_refused(cluster: Cluster, namespace: str
 )
 def test_usual_repositories_are_taken(cluster: Cluster, namespace: str, url: str) -> None:
     cluster.apply(agent_task("git", **git(url=url)), "--dry-run=server", namespace=namespace)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"https://user:{HIDDEN}@llm.example.com",
+        f"https://llm.example.com/?token={HIDDEN}",
+        f"ftp://{HIDDEN}",
+    ],
+)
+def test_a_gateways_address_that_is_none_is_refused_and_not_repeated(
+    cluster: Cluster, namespace: str, url: str
+) -> None:
+    said = refusal(cluster, namespace, agent_task("refused", agent={"auth": gateway(url)}))
+    assert "write an http:// or https:// URL of host and path, without user, password" in said
+    assert HIDDEN not in said
+
+
+@pytest.mark.parametrize(
+    "auth",
+    [
+        {"type": "APIKey"},
+        {"type": "Bedrock", "bedrock": BEDROCK},
+        gateway("http://gateway.llm.svc:8080/anthropic"),
+        {"type": "Gateway", "gateway": {"baseURL": "https://llm.example.com"}},
+        {
+            "type": "OAuthToken",
+            "oauthToken": {"tokenFrom": {"secretKeyRef": {"name": "claude", "key": "token"}}},
+        },
+    ],
+)
+def test_each_way_to_a_model_is_taken_as_it_is(
+    cluster: Cluster, namespace: str, auth: Object
+) -> None:
+    name = f"way-{auth['type'].lower()}-{len(str(auth))}"
+    cluster.apply(agent_task(name, agent={"type": "claude", "auth": auth}), namespace=namespace)
+    assert cluster.get("agenttask", name, namespace)["spec"]["agent"]["auth"] == auth

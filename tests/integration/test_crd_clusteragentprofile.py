@@ -9,6 +9,7 @@ from support.manifests import API_VERSION, agent_task
 
 pytestmark = pytest.mark.e2e
 PREFIX = "crd-cluster-"
+BEDROCK = {"roleARN": "arn:aws:iam::123456789012:role/agents", "region": "eu-central-1"}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,8 @@ def cluster_profile(name: str, **spec: Any) -> Object:
 
 
 def test_it_keeps_what_it_says_and_nothing_is_filled_in(cluster: Cluster) -> None:
-    said = {"agent": {"model": "large"}, "allowOverrides": ["model", "*"]}
+    auth = {"type": "Bedrock", "bedrock": BEDROCK}
+    said = {"agent": {"model": "large", "auth": auth}, "allowOverrides": ["model", "auth", "*"]}
     for name, spec in (("empty", {}), ("some", said)):
         cluster.apply(cluster_profile(name, **spec))
         found = cluster.get("cap", f"{PREFIX}{name}")
@@ -66,6 +68,10 @@ def test_its_podtemplate_says_what_no_tasks_may(cluster: Cluster) -> None:
         (
             {"agent": {"credentialsSecretRef": {"name": "orbiter-redis"}}},
             "orbiter-redis is a Secret of Orbiter itself",
+        ),
+        (
+            {"agent": {"type": "codex", "auth": {"type": "Bedrock", "bedrock": BEDROCK}}},
+            "this agent.type does not have that way to its model",
         ),
     ],
 )

@@ -10,6 +10,7 @@ from support.manifests import po_session
 pytestmark = pytest.mark.e2e
 
 CLAIM = {"persistentVolumeClaim": {"claimName": "memory"}}
+BEDROCK = {"roleARN": "arn:aws:iam::123456789012:role/agents", "region": "eu-central-1"}
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,10 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
     "our own secret as credentials": (
         {"agent": {"credentialsSecretRef": {"name": "orbiter-redis"}}},
         "orbiter-redis is a Secret of Orbiter itself; name one of your own",
+    ),
+    "a way that the agent does not have": (
+        {"agent": {"type": "codex", "auth": {"type": "Bedrock", "bedrock": BEDROCK}}},
+        "this agent.type does not have that way to its model; write APIKey or Gateway, or",
     ),
     "a command without a slash": (
         {"rotation": {"commands": ["new"]}},

@@ -192,12 +192,22 @@ ours. Arguments: object (CEL), ours (names).
 {{- $test := printf "has(e.valueFrom) && has(e.valueFrom.secretKeyRef) && (%s)" $ours -}}
 (has({{ $agent }}) && has({{ $agent }}.env) ? {{ $agent }}.env.filter(e, has(e.valueFrom) && has(e.valueFrom.secretKeyRef)).map(e, ['spec.agent.env[' + e.name + '].valueFrom.secretKeyRef.name', string(e.valueFrom.secretKeyRef.name)]) : [])
 {{- printf " + (has(%s) && has(%s.credentialsSecretRef) ? [['spec.agent.credentialsSecretRef.name', string(%s.credentialsSecretRef.name)]] : [])" $agent $agent $agent -}}
+{{- range $part := list "gateway" "oauthToken" -}}
+{{- $token := printf "%s.auth.%s.tokenFrom" $agent $part -}}
+{{- printf " + (has(%s) && has(%s.auth) && has(%s.auth.%s) && has(%s) ? [['spec.agent.auth.%s.tokenFrom.secretKeyRef.name', string(%s.secretKeyRef.name)]] : [])" $agent $agent $agent $part $token $part $token -}}
+{{- end -}}
 {{- printf " + (has(%s.spec.workspace) && has(%s) && has(%s.credentialsSecretRef) ? [['spec.workspace.git.credentialsSecretRef.name', string(%s.credentialsSecretRef.name)]] : [])" $object $git $git $git -}}
 {{- range $kind := list "headers" "env" -}}
 {{- printf " + (has(%s) && has(%s.mcpServers) ? %s.mcpServers.filter(m, has(m.%s) && m.%s.exists(e, %s))" $agent $agent $agent $kind $kind $test -}}
 {{- printf ".map(m, m.%s.filter(e, %s).map(e, ['spec.agent.mcpServers[' + m.name + '].%s[' + e.name + '].valueFrom.secretKeyRef.name'" $kind $test $kind -}}
 {{- print ", string(e.valueFrom.secretKeyRef.name)])[0]) : [])" -}}
 {{- end -}}
+{{- end }}
+
+{{/* CEL: the role of AWS that an object names; '' when none. Argument: the object, in CEL. */}}
+{{- define "orbiter.podTemplate.role" -}}
+{{- $agent := printf "%s.spec.agent" . -}}
+has({{ $agent }}) && has({{ $agent }}.auth) && has({{ $agent }}.auth.bedrock) ? string({{ $agent }}.auth.bedrock.roleARN) : ''
 {{- end }}
 
 {{/* CEL: the sentence of the first problem, letter for letter the operator's. */}}

@@ -43,10 +43,8 @@ class Settings(BaseSettings):
 
     redis_url: str = Field(
         "redis://127.0.0.1:6379/0",
-        description=(
-            "Redis or Valkey of the queues, for instance redis://operator:PASSWORD@host:6379/0, or "
-            "redis+sentinel://operator:PASSWORD@host1:26379,host2:26379/mymaster/0"
-        ),
+        description="Redis or Valkey of the queues, for instance redis://operator:PASSWORD@host:6379"
+        "/0, or redis+sentinel://operator:PASSWORD@host1:26379,host2:26379/mymaster/0",
     )
     redis_master_key: str = Field(
         "",
@@ -93,10 +91,8 @@ class Settings(BaseSettings):
     )
     redis_ca_key: str = Field(
         "",
-        description=(
-            "Key of that Secret with the certificate of Redis' CA, which workers find as "
-            "/etc/orbiter/redis/ca.crt; empty mounts none"
-        ),
+        description="Key of that Secret with the certificate of Redis' CA, which workers find as "
+        "/etc/orbiter/redis/ca.crt; empty mounts none",
     )
     redis_ca_file: str = Field(
         "/etc/orbiter/redis/ca.crt",
@@ -139,6 +135,9 @@ class Settings(BaseSettings):
     allowed_service_accounts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         description="ServiceAccounts a podTemplate may choose, with their tokens; commas between",
+    )
+    allowed_aws_role_arns: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="Roles of AWS that a task may name in agent.auth.bedrock; commas between"
     )
     pod_template_fields: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
@@ -236,7 +235,7 @@ class Settings(BaseSettings):
     @field_validator(
         *("watch_namespaces", "worker_namespaces", "allowed_service_accounts", "protected_secrets"),
         *("pod_template_fields", "priority_classes", "runtime_classes", "former_redis_users"),
-        "queue_priority_classes",
+        *("queue_priority_classes", "allowed_aws_role_arns"),
         mode="before",
     )
     @classmethod

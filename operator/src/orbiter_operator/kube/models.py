@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 
+from orbiter_contracts.auth import Auth
 from orbiter_contracts.bounds import MAX_SETUP_CHARACTERS, Moment, one_line
 
 ConditionStatus = Literal["True", "False", "Unknown"]
@@ -89,6 +90,7 @@ class Agent(KubeModel):
     model: str | None = None
     max_turns: int | None = None
     max_cost_usd: float | None = Field(None, alias="maxCostUSD")
+    auth: Auth = Auth()
     credentials_secret_ref: SecretRef | None = None
     env: tuple[dict[str, Any], ...] = ()
     mcp_servers: tuple[dict[str, Any], ...] = ()

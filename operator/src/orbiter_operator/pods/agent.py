@@ -11,6 +11,7 @@ from orbiter_contracts.agent_files import (
     agent_files_problem,
     read_agent_files,
 )
+from orbiter_contracts.auth import SecretKey
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.environment import agent_environment
 from orbiter_contracts.mcp_servers import mcp_problem, secrets_of, told_of_mcp_servers
@@ -42,6 +43,7 @@ def agent_variables(agent: Agent) -> list[Object]:
         max_cost_usd=agent.max_cost_usd,
         system_prompt=agent.system_prompt,
         env=agent.env,
+        passed=",".join(agent.auth.handed_on(agent.type)),
     ) | {
         "WORKSPACE_DIR": WORKSPACE,
         "HOME": "/home/agent",
@@ -66,6 +68,20 @@ def agent_variables(agent: Agent) -> list[Object]:
     return variables + [
         secret_variable(name, kept.name, kept.key, optional=False)
         for name, kept in told.secrets.items()
+    ]
+
+
+def way_variables(agent: Agent) -> list[Object]:
+    """The variables of any other way to the model than that of API keys.
+
+    They are set last: who could replace one would have the model asked in another's name.
+    """
+    told = agent.auth.variables(agent.type, agent.model)
+    return [
+        secret_variable(name, value.name, value.key, optional=False)
+        if isinstance(value, SecretKey)
+        else {"name": name, "value": value}
+        for name, value in told.items()
     ]
 
 

@@ -18,6 +18,8 @@ from orbiter_operator.kube.models import NO_NAME, Agent, Workspace, is_object_na
 from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
 from orbiter_operator.pods.agent import agent_problems
 from orbiter_operator.pods.allowlist import is_one_of, template_error
+from orbiter_operator.pods.auth import auth_problems
+from orbiter_operator.pods.auth import role_error as role_error
 from orbiter_operator.pods.git_containers import shared_volumes
 from orbiter_operator.pods.installation import grasps
 from orbiter_operator.pods.overlay import DEEPEST, MERGE_KEYS, every_field
@@ -131,14 +133,14 @@ def _pod_error(
     problem = next(problems, None) or next(_no_names(agent, workspace), None)
     problem = problem or next(_shape(overlay), None)
     problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)
+    problem = problem or next(auth_problems(agent, overlay, lambda n: is_ours(n, defaults)), None)
     theirs = (_sentence(*each) for each in grasps(agent, overlay, defaults.pod_template, fixed))
     if problem := problem or template_error(overlay, defaults) or next(theirs, None):
         return problem
     # What the installation's own template and the cluster's profile have is not the spec's doing.
     pod = lay_over(agent, workspace, overlay, defaults._replace(pod_template=None))["spec"]
     trusted = pod.get("serviceAccountName") in defaults.allowed_service_accounts
-    found = next(_account(pod, defaults, trusted=trusted), None)
-    found = found or next(_worker(agent, pod), None)
+    found = next(_account(pod, defaults, trusted=trusted), None) or next(_worker(agent, pod), None)
     shared = (_sentence(*each) for each in shared_volumes(workspace, pod))
     found = found or next(shared, None)
     return found or next(_everywhere(pod, defaults, trusted=trusted), None)

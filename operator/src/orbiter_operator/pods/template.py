@@ -21,7 +21,9 @@ from orbiter_operator.pods.agent import (
     agent_variables,
     agent_volumes,
     secret_variable,
+    way_variables,
 )
+from orbiter_operator.pods.auth import mount_token
 from orbiter_operator.pods.git_containers import (
     HANDOVER_MOUNT,
     git_containers,
@@ -64,6 +66,7 @@ class WorkerDefaults(NamedTuple):
     adopt_namespace: str = ""
     protected_secrets: tuple[str, ...] = ()
     allowed_service_accounts: tuple[str, ...] = ()
+    allowed_roles: tuple[str, ...] = ()
     redis_ca_key: str = ""
     template_fields: tuple[str, ...] = ()
     priority_classes: tuple[str, ...] = ()
@@ -93,6 +96,7 @@ class WorkerDefaults(NamedTuple):
             adopt_namespace=settings.adopt_namespace,
             protected_secrets=settings.protected_secrets,
             allowed_service_accounts=settings.allowed_service_accounts,
+            allowed_roles=settings.allowed_aws_role_arns,
             template_fields=settings.pod_template_fields,
             priority_classes=settings.priority_classes,
             queue_priority_classes=settings.queue_priority_classes,
@@ -160,6 +164,7 @@ def worker_template(
     if stores := artifacts or object_store.TRANSCRIPT in told:
         told |= object_store.environment(defaults.store, defaults.artifact_seconds)
     identity: list[Object] = [{"name": name, "value": value} for name, value in told.items()]
+    identity += way_variables(agent)
     # Last, because a variable may contain those before it: `$(REDIS_URL)` in another's value.
     secret, key = redis_secret or (defaults.redis_secret, DEVELOPER_KEY)
     identity.append(secret_variable("REDIS_URL", secret, key, optional=False))
@@ -173,6 +178,7 @@ def worker_template(
                 merged["spec"]["initContainers"] = [*others, *init]
     if defaults.redis_ca_key:
         laid.mount_redis_ca(merged["spec"], defaults.redis_secret, defaults.redis_ca_key)
+    mount_token(merged["spec"], agent)
     return merged
 
 

@@ -128,7 +128,7 @@ def _changed(
 
 def _words(value: Any) -> str:
     """A value as people read it; of a reference the name, and not much of a long text."""
-    named = getattr(value, "name", None) or getattr(
-        getattr(value, "config_map_key_ref", None), "name", None
-    )
+    source = getattr(value, "config_map_key_ref", None)
+    named = getattr(value, "name", None) or getattr(source, "name", None)
+    named = named or getattr(value, "type", None)
     return one_line(repr(named or value), _SHOWN)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from orbiter_contracts.auth import Auth
 from orbiter_operator.kube.models import (
     Agent,
     FileSource,
@@ -35,6 +36,7 @@ class ProfileAgent(KubeModel):
     model: str | None = None
     max_turns: int | None = None
     max_cost_usd: float | None = Field(None, alias="maxCostUSD")
+    auth: Auth | None = None
     credentials_secret_ref: SecretRef | None = None
     env: tuple[dict[str, Any], ...] = ()
     mcp_servers: tuple[dict[str, Any], ...] = ()

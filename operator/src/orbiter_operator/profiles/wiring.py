@@ -7,7 +7,7 @@ from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.models import ProfileKind, Workspace
 from orbiter_operator.kube.resources import AGENT_PROFILES, CLUSTER_AGENT_PROFILES
-from orbiter_operator.pods.rules import fixed_error, image_error, pod_error
+from orbiter_operator.pods.rules import fixed_error, image_error, pod_error, role_error
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.profiles.models import CLUSTER, NAMESPACED, ProfileSpec
 from orbiter_operator.profiles.store import Profiles, profile_cache
@@ -24,7 +24,8 @@ def profile_error(kind: ProfileKind, profile: ProfileSpec, defaults: WorkerDefau
     if why := image_error(agent, defaults.images):
         return why
     if kind == NAMESPACED:
-        return pod_error(agent, Workspace(), template or {}, defaults)
+        why = role_error(agent, defaults.allowed_roles)
+        return why or pod_error(agent, Workspace(), template or {}, defaults)
     why = fixed_error(template or {}, defaults)
     return why or pod_error(agent, Workspace(), {}, defaults, template)
 

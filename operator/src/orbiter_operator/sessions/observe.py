@@ -14,7 +14,7 @@ from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import BARE, Keys, KeysOf
 from orbiter_operator.kube.models import Profiled, Refusal, Workspace, read_model, read_status
 from orbiter_operator.kube.names import Key
-from orbiter_operator.pods.rules import image_error, pod_error, shape_error
+from orbiter_operator.pods.rules import image_error, pod_error, role_error, shape_error
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.profiles.merge import with_profile
 from orbiter_operator.profiles.models import Profile
@@ -222,6 +222,7 @@ def read_session_spec(
         profile: Its profile.
     """
     spec, why = read_model(SessionSpec, raw)
+    why = why or (role_error(spec.agent, defaults.allowed_roles) if defaults else None)
     if profile is not None and not (why := why or profile.problem):
         why = _other_type(spec, profile) or shape_error(spec.pod_template or {})
         spec, why = (spec, why) if why else with_profile(spec, profile)

@@ -18,7 +18,7 @@ from orbiter_operator.kube.models import Profiled, Refusal, read_model, read_sta
 from orbiter_operator.kube.names import ATTEMPT, TASK_UID, Key, job_name
 from orbiter_operator.kube.resources import JOBS, PODS
 from orbiter_operator.pods.allowlist import class_error
-from orbiter_operator.pods.rules import image_error, pod_error, shape_error
+from orbiter_operator.pods.rules import image_error, pod_error, role_error, shape_error
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.profiles.merge import with_profile
 from orbiter_operator.profiles.models import Profile
@@ -87,8 +87,7 @@ class Observer:
         traced: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store = store
-        self._pending = pending
+        self._store, self._pending = store, pending
         self._attempts = attempts
         self._capacity = capacity
         self._kube = kube
@@ -289,6 +288,7 @@ def read_spec(
 ) -> tuple[TaskSpec, str | None]:
     """Read an AgentTask's spec with its profile, and why it cannot be read (then empty) or run."""
     spec, why = read_model(TaskSpec, raw)
+    why = why or role_error(spec.agent, defaults.allowed_roles)
     if profile is not None and not (why := why or profile.problem):
         why = shape_error(spec.pod_template or {})
         spec, why = (spec, why) if why else with_profile(spec, profile)

@@ -132,7 +132,8 @@ def _prompt(spec: Object) -> str:
 
 def _agent(agent: Object) -> str:
     secret = agent.get("credentialsSecretRef", {}).get("name")
-    parts = [agent.get("type", "claude"), agent.get("model"), secret and f"Secret {secret}"]
+    way = agent.get("auth", {}).get("type")
+    parts = [agent.get("type", "claude"), agent.get("model"), way, secret and f"Secret {secret}"]
     return ", ".join(part for part in parts if part)
 
 

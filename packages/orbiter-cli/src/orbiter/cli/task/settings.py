@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from orbiter.cli.task.auth import along_its_way
 from orbiter.cli.task.manifest import Manifest, Object
 from orbiter.cli.ui.outcome import UsageError
 from orbiter_contracts.mcp_servers import mcp_problem, told_of_mcp_servers
@@ -49,10 +50,10 @@ def environment(manifest: Manifest, own: dict[str, str], private: Path) -> dict[
         private: Directory that nobody else reads, for what has to be a file.
 
     Raises:
-        UsageError: A Secret or ConfigMap that is named is nowhere.
+        UsageError: A Secret or ConfigMap that is named is nowhere, or its agent's way is none here.
     """
     agent: Object = manifest.spec["agent"]
-    found = dict(own)
+    found = along_its_way(manifest, own)
     if reference := agent.get("credentialsSecretRef"):
         found |= manifest.secrets.get(reference["name"], {})
     for item in agent.get("env") or ():
