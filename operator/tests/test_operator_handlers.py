@@ -149,6 +149,7 @@ async def test_nothing_is_ever_written_to_the_objects(api, kopf, plural):
     api.remove(plural, NAMESPACE, "marked")
     await eventually(lambda: "marked" not in kopf.caches[plural].names())
     assert api.writes == 0
+    assert {agent for _, _, agent in api.asked} == {"orbiter-operator"}
 
 
 async def test_a_kind_that_discovery_does_not_name_makes_kopf_begin_anew(

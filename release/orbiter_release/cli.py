@@ -199,6 +199,7 @@ def instead(arguments: argparse.Namespace) -> str | None:
         return versions.notes(ROOT, versions.agreed(ROOT, arguments.tag))
     if arguments.push_image:
         tag = versions.agreed(ROOT, arguments.tag)
+        epoch()  # docker reads it too
         return images.push(arguments.push_image, arguments.registry, tag, arguments.digests)
     return None
 

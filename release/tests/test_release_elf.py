@@ -36,7 +36,6 @@ def test_one_for_another_machine_is_named(tree):
     (tree / "node_modules/pty.node").write_bytes(header(62))
     with pytest.raises(StepError, match=r"node_modules/pty\.node is for machine 62"):
         elf.check(tree, "arm64")
-    assert elf.check(tree, "arm64", leaving_out=("node_modules/pty",)) == 2
 
 
 def test_a_tar_archive_is_looked_at_without_being_unpacked(tree, tmp_path):

@@ -35,6 +35,7 @@ class RealWorkers:
     Attributes:
         home: HOME of the worker and its agent.
         work: Where the agent works.
+        environ: What all of them have in their environment.
         started: The workers, the last one last.
     """
 
@@ -43,7 +44,7 @@ class RealWorkers:
         self.work = directory / "work"
         self._spill = directory / "spill"
         self._directory = directory
-        self._environ = environ
+        self.environ = environ
         self.started: list[WrapperProcess] = []
         for path in (self.home, self.work, self._spill):
             path.mkdir()
@@ -56,7 +57,7 @@ class RealWorkers:
             "SPILL_DIR": str(self._spill),
             "WORKER_ID": worker_id,
             "WORKER_TYPE": "developer",
-            **self._environ,
+            **self.environ,
             **env,
         }
         process = WrapperProcess(environ, self._directory / f"wrapper-{len(self.started)}.log")

@@ -23,6 +23,7 @@ import aiohttp
 import kopf
 import structlog
 
+from orbiter_operator.kube.client import USER_AGENT
 from orbiter_operator.kube.connection import load_connection
 from orbiter_operator.kube.informer import apply_event
 from orbiter_operator.kube.kopf_codec import (
@@ -245,7 +246,7 @@ class _Login:
         info = load_connection()
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, ssl=info.as_ssl_context()),
-            headers=info.as_http_headers(),
+            headers={**info.as_http_headers(), "User-Agent": USER_AGENT},
             proxy=info.proxy_url,
             trust_env=info.trust_env,
             response_class=self._response,

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from aiohttp import web
+from support.fake_api import api as api
 
 from orbiter.tasks import TaskError
 from orbiter.tasks._internal.kube_api import AgentTaskApi
@@ -47,8 +48,8 @@ async def refusing(tmp_path):
         return apis[-1]
 
     yield start
-    for api in apis:
-        await api.close()
+    for one in apis:
+        await one.close()
     for runner in runners:
         await runner.cleanup()
 
@@ -63,6 +64,27 @@ async def test_a_watch_from_too_long_ago_says_so(refusing):
     api = await refusing(410, "too old resource version: 1 (7)")
     with pytest.raises(GoneError, match="too old"):
         await anext(api.watch("1"))
+
+
+async def test_what_is_written_says_by_whom_and_has_no_field_that_the_server_does_not_know(
+    api, tmp_path
+):
+    tasks = AgentTaskApi("team", kubeconfig=str(api.kubeconfig(tmp_path)), context=None)
+    made = {"apiVersion": "orbiter.dev/v1alpha1", "kind": "AgentTask", "spec": {"prompt": "hi"}}
+    await tasks.create({**made, "metadata": {"name": "one"}})
+    await tasks.patch("one", {"spec": {"priority": 1}})
+    await tasks.patch("one", {"status": {"phase": "Running"}}, status=True)
+    await tasks.list()
+    await tasks.close()
+    assert [(verb, query.get("fieldManager"), query.get("fieldValidation")) for verb, query, _ in
+            api.asked] == [
+        ("create", "orbiter-tasks", "Strict"),
+        ("patch", "orbiter-tasks", None),
+        ("patch", "orbiter-tasks", None),
+        ("list", None, None),
+    ]  # fmt: skip
+    assert api.asked[-1][1]["limit"] == "500"
+    assert {agent for _, _, agent in api.asked} == {"orbiter-tasks"}
 
 
 SECRET_READ = """

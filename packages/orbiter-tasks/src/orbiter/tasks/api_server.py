@@ -24,6 +24,12 @@ GROUP, VERSION = "orbiter.dev", "v1alpha1"
 ALL = "*"
 """Every namespace, where one is asked for."""
 WATCH_SECONDS = 240
+NAME = "orbiter-tasks"
+"""Who we are: the User-Agent of each request, and in `managedFields` of what is written."""
+_SAID = {
+    "create": {"field_manager": NAME, "field_validation": "Strict"},
+    "patch": {"field_manager": NAME},
+}
 _PAGE = 500
 _OBJECT, _EVENT, _LIST = 1, 2, 3
 Object = dict[str, Any]
@@ -130,6 +136,7 @@ class ApiServer:
             TaskError: The server refused it, cannot be reached, or answered with no JSON.
         """
         ask = await self._method(method)
+        arguments |= _SAID.get(method.partition("_")[0], {})
         status, reason, body = await _say(_answer(ask(**_place(kind, namespace), **arguments)))
         if status == HTTPStatus.NOT_FOUND:
             return None
@@ -188,6 +195,7 @@ class ApiServer:
     async def _method(self, name: str, api: Any = client.CustomObjectsApi) -> Any:
         if self._client is None:
             self._client = client.ApiClient(configuration=await self._settings())
+            self._client.user_agent = NAME
         return getattr(api(self._client), f"{name}_without_preload_content")
 
 
