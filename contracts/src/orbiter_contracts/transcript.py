@@ -65,7 +65,7 @@ class MessageEvent(Event):
 
 
 class TextEvent(Event):
-    """A piece of the agent's text; the next one goes on where it ends, unless something is between.
+    """A piece of the agent's text; the next goes on where it ends, if there is only usage between.
 
     Attributes:
         opens: It begins a text of its own, although nothing else was said between.

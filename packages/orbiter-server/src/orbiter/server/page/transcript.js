@@ -86,6 +86,7 @@ export class Transcript {
       this.call({ tool_name: name || "a tool", tool_call_id: id });
       element = this.latest;
     }
+    this.calls.delete(id); // rows go from the top when there are many: nothing is to keep them
     const failed = error !== undefined && error !== null;
     const state = element.querySelector(".state");
     state.textContent = failed ? "failed" : "done";
