@@ -12,6 +12,7 @@ from support.cluster import Cluster, CommandError, Object
 
 from orbiter_operator.make_secrets import PLAN, WantedSecret
 from orbiter_operator.settings import PREFIX, Settings
+from orbiter_triggers.receiver.settings import ReceiverSettings
 from orbiter_triggers.settings import Settings as TriggerSettings
 
 pytestmark = pytest.mark.e2e
@@ -644,6 +645,68 @@ def test_triggers_are_a_program_of_their_own_with_exactly_the_rights_it_uses(
     assert told <= set(TriggerSettings.model_fields)
     policy = only(items, "NetworkPolicy", "orbiter-triggers")["spec"]
     assert not [port for rule in policy["egress"] for port in rule["ports"] if port["port"] == 6379]
+
+
+WEBHOOKS = "triggers.webhooks.enabled=true"
+
+
+def test_webhooks_are_off_until_they_are_wanted(cluster: Cluster) -> None:
+    off = (render(cluster, TRIGGERS), render(cluster, WEBHOOKS))
+    assert not [each for items in off for each in items if "receiver" in each["metadata"]["name"]]
+    users = only(render(cluster, TRIGGERS), "ConfigMap", "orbiter-redis")["data"]["users.acl"]
+    assert "agenttrigger" not in users
+
+
+def test_the_receiver_has_no_way_to_the_api_server(cluster: Cluster) -> None:
+    items = render(cluster, TRIGGERS, WEBHOOKS)
+    pod = only(items, "Deployment", "orbiter-receiver")["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert "serviceAccountName" not in pod
+    [container] = pod["containers"]
+    assert container["command"][-2:] == ["-m", "orbiter_triggers.receiver"]
+    told = {each["name"].removeprefix(PREFIX).lower() for each in container["env"]}
+    assert told - {"redis_password"} <= set(ReceiverSettings.model_fields)
+    policy = only(items, "NetworkPolicy", "orbiter-receiver")["spec"]
+    ports = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+    assert ports == {53, 6379}
+    assert "from" not in policy["ingress"][0]
+    assert not [each for each in items if each["kind"] == "Ingress"]
+
+
+def test_the_controller_publishes_webhooks_in_one_secret_of_each_namespace(
+    cluster: Cluster,
+) -> None:
+    items = render(cluster, TRIGGERS, WEBHOOKS)
+    rules = [
+        (rule.get("resourceNames"), rule["verbs"])
+        for rule in only(items, "Role", "orbiter-triggers")["rules"]
+        if "secrets" in rule["resources"]
+    ]
+    assert rules == [(["orbiter-webhooks"], ["patch"]), (None, ["create"])]
+    pod = only(items, "Deployment", "orbiter-triggers")["spec"]["template"]["spec"]
+    told = {each["name"]: each for each in pod["containers"][0]["env"]}
+    assert told["ORBITER_WEBHOOK_MASTER_KEY"]["valueFrom"] == {
+        "secretKeyRef": {"name": "orbiter-webhooks-key", "key": "master-key"}
+    }
+    wanted = plan(items)
+    assert wanted["orbiter-system", "orbiter-webhooks-key"].passwords == ("master-key",)
+    assert wanted["orbiter-system", "orbiter-redis-auth"].passwords == (
+        *("operator-password", "master-key", "triggers-password", "receiver-password"),
+    )
+
+
+def test_an_ingress_leads_to_the_hooks_alone(cluster: Cluster) -> None:
+    options = (
+        "triggers.webhooks.ingress.enabled=true",
+        "triggers.webhooks.ingress.hosts={h.example}",
+    )
+    [ingress] = [
+        each for each in render(cluster, TRIGGERS, WEBHOOKS, *options) if each["kind"] == "Ingress"
+    ]
+    [rule] = ingress["spec"]["rules"]
+    assert (rule["host"], [each["path"] for each in rule["http"]["paths"]]) == (
+        *("h.example", ["/v1/triggers/"]),
+    )
 
 
 def test_triggers_serve_the_namespaces_that_the_operator_watches(cluster: Cluster) -> None:

@@ -129,6 +129,21 @@ def test_a_worker_of_the_charts_users_may_run_what_one_of_the_operators_may(
     assert {right for right in needed if not {right, right.partition("|")[0]} & may} == set()
 
 
+@pytest.mark.parametrize(
+    ("user", "rules"),
+    [("triggers", redis_users.triggers_rules()), ("receiver", redis_users.receiver_rules())],
+)
+def test_the_users_of_triggers_have_the_keys_and_the_rights_that_they_need(
+    user: str, rules: redis_users.Rules
+) -> None:
+    words = rights_of(user).split()
+    wanted = [word for word in rules if word.startswith("~")]
+    assert [word for word in words if word.startswith("~")] == wanted
+    given = {word for word in words if word.startswith("+")}
+    assert {word for word in rules if word.startswith("+")} <= given
+    assert "-@all" in words
+
+
 def test_the_pages_name_the_rights_that_an_operators_user_needs() -> None:
     page = (HELM.parent / "docs" / "security.md").read_text()
     for rights in (redis_users.MANAGES_USERS, redis_users.COUNTS_BYTES):

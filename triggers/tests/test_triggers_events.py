@@ -1,6 +1,7 @@
 """Events through the whole controller, with a real Redis: one task for each key."""
 
 import asyncio
+from base64 import b64decode
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from support.trigger_world import NAMESPACE, SIX, TriggerWorld
 from support.webhooks import MASTER_KEY, commented, github_request, labeled, pushed
 
 from orbiter_contracts.queues import TRIGGERS_GROUP, Keys, dead_letter
+from orbiter_contracts.redis_users import receiver_rules, triggers_rules
 from orbiter_contracts.webhook_signatures import Hook
 from orbiter_operator.streams.client import redis_client
 from orbiter_triggers.controller.events import REMEMBERED_SECONDS
@@ -30,10 +32,10 @@ STREAM = KEYS.trigger_events
 class EventWorld(TriggerWorld):
     """The same with a Redis, into which events come as the receiver puts them."""
 
-    def __init__(self, api: FakeApi, redis: Redis, url: str) -> None:
+    def __init__(self, api: FakeApi, redis: Redis, url: str, receivers_url: str) -> None:
         super().__init__(api, url)
         self.redis = redis
-        self.door = redis_client(url)
+        self.door = redis_client(receivers_url)
 
     def hook(self, name: str = "fixes") -> Hook:
         found = self.api.get("agenttriggers", NAMESPACE, name)
@@ -67,11 +69,17 @@ class EventWorld(TriggerWorld):
 
 @pytest.fixture
 async def world(api: FakeApi, redis: Redis, redis_server: RedisServer) -> AsyncIterator[EventWorld]:
-    made = EventWorld(api, redis, redis_server.url)
+    urls = []
+    # With the rights that they have in an installation, and no others.
+    for user, rules in (("triggers", triggers_rules()), ("receiver", receiver_rules())):
+        await redis.execute_command("ACL", "SETUSER", user, "reset", "on", ">secret", *rules)
+        urls.append(redis_server.url.replace("redis://", f"redis://{user}:secret@"))
+    made = EventWorld(api, redis, *urls)
     await made.start()
     yield made
     await made.stop()
     await made.door.aclose()
+    await redis.execute_command("ACL", "DELUSER", "triggers", "receiver")
 
 
 async def known(world: EventWorld, name: str = "fixes") -> None:
@@ -105,8 +113,6 @@ async def test_the_address_and_the_secret_are_published(world: EventWorld) -> No
     assert world.status("fixes")["webhookPath"] == hook.path
     secret = world.api.get("secrets", NAMESPACE, "orbiter-webhooks")
     assert secret is not None
-    from base64 import b64decode
-
     told = {name: b64decode(text).decode() for name, text in secret["data"].items()}
     assert told == {
         "fixes.secret": hook.secret(MASTER_KEY),

@@ -72,6 +72,8 @@ app.kubernetes.io/managed-by: orbiter
 {{/* Secrets in the release's namespace that no worker may have, the rendered chart's among them. */}}
 {{- define "orbiter.protectedSecrets" -}}
 {{- $names := list (printf "sh.helm.release.v1.%s.*" .Release.Name) "orbiter-session-*" -}}
+{{- /* Also where events are not received any more: the Secrets stay. */ -}}
+{{- $names = concat $names (list "orbiter-webhooks" (include "orbiter.webhooks.secret" .)) -}}
 {{- $names = concat $names (list .Values.workers.redisSecretName) (include "orbiter.namespace.secrets" . | splitList ",") -}}
 {{- with .Values.redis.external.existingSecret -}}
 {{- $names = append $names . -}}

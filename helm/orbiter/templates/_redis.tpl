@@ -15,6 +15,9 @@ the operator are an earlier version's where the operator makes users: who has no
 {{- range .Values.workers.namespaces -}}
 {{- $users = append $users (printf "chat-%s" .) -}}
 {{- end -}}
+{{- if include "orbiter.webhooks" . -}}
+{{- $users = concat $users (list "triggers" "receiver") -}}
+{{- end -}}
 {{- toJson $users -}}
 {{- end }}
 
@@ -22,7 +25,7 @@ the operator are an earlier version's where the operator makes users: who has no
 {{- define "orbiter.redis.formerUsers" -}}
 {{- $ours := not (or .Values.redis.external.existingSecret .Values.redis.auth.existingSecret) -}}
 {{- if and $ours (eq .Values.redis.users "Managed") -}}
-{{- without (include "orbiter.redis.users" . | fromJsonArray) "operator" | toJson -}}
+{{- without (include "orbiter.redis.users" . | fromJsonArray) "operator" "triggers" "receiver" | toJson -}}
 {{- else -}}
 []
 {{- end -}}
@@ -57,6 +60,7 @@ keys without a prefix to those of its namespace, with its user's record; it goes
 to count each namespace's bytes. Those below are then only
 for workers and front ends that an earlier version has begun with.
 Sessions have users of their own, which the operator makes; with `redis.users: Static` they share `po`.
+The receiver of webhooks may add events and do nothing else; the controller of triggers takes them.
 `+@connection -@dangerous` is PING, HELLO, CLIENT SETINFO and the like, without CLIENT KILL and LIST.
 */}}
 {{- define "orbiter.redis.acl" -}}
@@ -72,6 +76,10 @@ user developer on PASSWORD resetchannels ~worker:developer:* ~worker:lifecycle ~
 user po on PASSWORD resetchannels ~worker:po:* ~worker:lifecycle ~session:* {{ $common }} +exists +expire +type +ttl +get +hget +hmget +hgetall +hset +hsetnx +hdel +hincrbyfloat +rpush +ltrim +lrange (+set ~worker:po:*:snapshot ~session:*) (+xadd ~worker:po:*:output ~worker:po:*:dead ~worker:lifecycle) (+xadd +xrevrange ~worker:po:*:transcript)
 {{- if $managed }}
 user chat on PASSWORD resetchannels ~session:user:* -@all {{ $connection }} +exists +expire +get +set +hgetall (+xadd ~worker:po:*:input) (+xread +xrange +xrevrange +xlen +hgetall +hget +hmget %R~worker:po:*:output %R~worker:po:*:state)
+{{- end }}
+{{- if include "orbiter.webhooks" . }}
+user triggers on PASSWORD resetchannels ~{*}:agenttrigger:* -@all {{ $connection }} +client|unblock +xreadgroup +xack +xdel +xrange +xadd +xgroup|create +mget +set +eval +evalsha +script|load
+user receiver on PASSWORD resetchannels ~{*}:agenttrigger:events -@all {{ $connection }} +xadd +xlen +memory|usage +expire
 {{- end }}
 {{- range $namespace := $values.workers.namespaces }}
 {{- $user := printf "chat-%s" $namespace }}

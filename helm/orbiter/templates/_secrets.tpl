@@ -8,6 +8,9 @@ of them are given.
 {{- if not (or .Values.redis.external.existingSecret .Values.redis.auth.existingSecret) -}}
 {{- $static := eq .Values.redis.users "Static" -}}
 {{- $passwords := list "operator-password" "master-key" -}}
+{{- if include "orbiter.webhooks" . -}}
+{{- $passwords = concat $passwords (list "triggers-password" "receiver-password") -}}
+{{- end -}}
 {{- if $static -}}
 {{- $passwords = list -}}
 {{- range include "orbiter.redis.users" . | fromJsonArray -}}
@@ -43,6 +46,10 @@ of them are given.
 {{- if and .Values.server.enabled (eq .Values.server.auth "Token") (not .Values.server.token.existingSecret) -}}
 {{- $labels := include "orbiter.labels" (dict "root" . "component" "server") | fromYaml -}}
 {{- $plan = append $plan (dict "namespace" $home "name" (include "orbiter.server.tokenSecret" .) "labels" $labels "passwords" (list .Values.server.token.key)) -}}
+{{- end -}}
+{{- if and (include "orbiter.webhooks" .) (not .Values.triggers.webhooks.existingSecret) -}}
+{{- $labels := include "orbiter.labels" (dict "root" . "component" "receiver") | fromYaml -}}
+{{- $plan = append $plan (dict "namespace" $home "name" (include "orbiter.webhooks.secret" .) "labels" $labels "passwords" (list "master-key")) -}}
 {{- end -}}
 {{- toJson $plan -}}
 {{- end }}

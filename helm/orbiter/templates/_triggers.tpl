@@ -14,4 +14,64 @@
 - apiGroups: [orbiter.dev]
   resources: [agenttasks]
   verbs: [get, list, watch, create, delete]
+{{- if include "orbiter.webhooks" . }}
+# Publishes the addresses and secrets of the webhooks, in one Secret of each namespace: an apply, which is a
+# patch and, of one that is not there, a create that is bound to no name.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: [orbiter-webhooks]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create]
+{{- end }}
+{{- end }}
+
+{{/* Whether events are received; and the Secret with the key that their secrets follow from. */}}
+{{- define "orbiter.webhooks" -}}
+{{- if and .Values.triggers.enabled .Values.triggers.webhooks.enabled -}}true{{- end -}}
+{{- end }}
+{{- define "orbiter.webhooks.secret" -}}
+{{- .Values.triggers.webhooks.existingSecret | default (printf "%s-webhooks-key" (include "orbiter.fullname" .)) -}}
+{{- end }}
+{{- define "orbiter.receiver.name" -}}{{ include "orbiter.fullname" . }}-receiver{{- end }}
+
+{{/* Redis in the name of one of the two users, and the master key. Arguments: root, user. */}}
+{{- define "orbiter.webhooks.env" -}}
+{{- $root := .root -}}
+{{- with $root.Values.redis.external.existingSecret -}}
+- name: ORBITER_REDIS_URL
+  valueFrom:
+    secretKeyRef: {name: {{ . }}, key: {{ $.user }}-url}
+{{- else -}}
+- name: REDIS_PASSWORD
+  valueFrom:
+    secretKeyRef: {name: {{ include "orbiter.redis.authSecret" $root }}, key: {{ $.user }}-password}
+- name: ORBITER_REDIS_URL
+  value: {{ printf "%s://%s:$(REDIS_PASSWORD)@%s" (include "orbiter.redis.scheme" $root) $.user (include "orbiter.redis.inside" $root) }}
+{{- end }}
+- name: ORBITER_WEBHOOK_MASTER_KEY
+  valueFrom:
+    secretKeyRef: {name: {{ include "orbiter.webhooks.secret" $root }}, key: master-key}
+- {name: ORBITER_WEBHOOK_GENERATION, value: {{ $root.Values.triggers.webhooks.generation | quote }}}
+{{- end }}
+
+{{/* Where the certificate of Redis' CA is, for pods that talk to it in such a name. */}}
+{{- define "orbiter.webhooks.caMount" -}}
+{{- if and (include "orbiter.webhooks" .) (include "orbiter.redis.caKey" .) }}
+- {name: redis-ca, mountPath: /etc/orbiter/redis, readOnly: true}
+{{- end }}
+{{- end }}
+{{- define "orbiter.webhooks.caVolume" -}}
+{{- $key := include "orbiter.redis.caKey" . }}
+{{- if and (include "orbiter.webhooks" .) $key }}
+- name: redis-ca
+  {{- if and (include "orbiter.redis.tls" .) .Values.redis.tls.ca }}
+  configMap: {name: {{ include "orbiter.redis.name" . }}-ca}
+  {{- else }}
+  secret:
+    secretName: {{ .Values.redis.external.existingSecret | default (include "orbiter.redis.tlsSecret" .) }}
+    items: [{key: {{ $key }}, path: ca.crt}]
+  {{- end }}
+{{- end }}
 {{- end }}
