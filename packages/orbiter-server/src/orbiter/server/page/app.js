@@ -41,7 +41,7 @@ class App {
 
   async route() {
     const [, name, id, ...rest] = location.hash.split("/");
-    const chosen = name in this.views ? name : Object.keys(this.views)[0];
+    const chosen = Object.hasOwn(this.views, name) ? name : Object.keys(this.views)[0];
     const view = this.views[chosen];
     if (this.view !== view) {
       this.view?.leave();

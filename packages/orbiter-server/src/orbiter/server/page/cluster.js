@@ -11,6 +11,7 @@ const PHASES = {
   tasks: ["Pending", "Running", "InputRequired", "Completed", "Failed", "Cancelled"],
   sessions: ["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"],
 };
+const NAME = /^[a-z0-9.-]+$/;
 const AGENTS = ["claude", "codex", "factory", "gemini", "opencode", "orbiter"];
 
 export class Cluster {
@@ -83,9 +84,8 @@ export class Cluster {
   // Of one namespace, as #/cluster/NAME has it; otherwise of all that are theirs to see. Behind it
   // the task or session that is open: #/cluster//tasks/NAMESPACE/NAME.
   async enter(namespace, kind, place, name) {
-    if (["tasks", "sessions"].includes(kind) && place && name) {
-      this.work.open(kind, decodeURIComponent(place), decodeURIComponent(name));
-    } else this.work.close();
+    if (["tasks", "sessions"].includes(kind) && NAME.test(place ?? "") && NAME.test(name ?? "")) this.work.open(kind, place, name);
+    else this.work.close();
     if (this.namespace !== namespace) {
       this.namespace = namespace;
       await this.refreshing;

@@ -2,7 +2,9 @@
 
 import { h } from "./dom.js";
 
-const INLINE = /(`+)([^`]|[^`].*?[^`])\1(?!`)|\*\*(.+?)\*\*|\*([^\s*].*?)\*|\[([^\]]+)\]\((https?:\/\/[^\s)]+)\)/g;
+// Marks that open and are never closed take time in proportion to the text: a run of backticks is tried
+// once, and what may be a link ends where another may begin.
+const INLINE = /(?<!`)(`+)(?!`)([^`]|[^`].*?[^`])\1(?!`)|\*\*(.+?)\*\*|\*([^\s*].*?)\*|\[([^\][]{1,500})\]\((https?:\/\/[^\s)[]{1,2000})\)/g;
 
 // Bring `container` up to date with `text`. Blocks that did not change keep their elements, so that
 // a growing answer costs what has grown, and a selection in it stays.

@@ -4,6 +4,9 @@ import { h, pretty, seconds } from "./dom.js";
 import { show } from "./markdown.js";
 
 const MOST = 3000;
+// Of all that is shown, and of one text: what is more goes in front, and goes on in another.
+const MOST_CHARACTERS = 1000000;
+const LONGEST = 16384;
 const BRIEF = 160;
 
 export class Transcript {
@@ -15,6 +18,8 @@ export class Transcript {
   clear() {
     this.log.replaceChildren();
     this.calls = new Map();
+    this.latest = null;
+    this.weight = 0;
     this.piece = null;
     this.usage = null;
     this.cost = null;
@@ -26,11 +31,33 @@ export class Transcript {
   }
 
   add(event) {
-    const follows = this.atEnd;
+    this.follow();
     this.cost = event.cost_usd ?? this.cost;
     this.take(event);
-    while (this.log.children.length > MOST) this.log.firstElementChild.remove();
-    if (follows) this.log.scrollTop = this.log.scrollHeight;
+    while (this.log.children.length > MOST || this.weight > MOST_CHARACTERS) this.drop(this.log.firstElementChild);
+  }
+
+  // Once a frame: to ask where the end is lays out all that is shown, and events come by the thousand.
+  follow() {
+    if (this.frame) return;
+    const follows = this.atEnd;
+    this.frame = requestAnimationFrame(() => {
+      this.frame = null;
+      if (follows) this.log.scrollTop = this.log.scrollHeight;
+    });
+  }
+
+  weigh(element, characters) {
+    this.weight += characters;
+    element.weight = (element.weight ?? 0) + characters;
+  }
+
+  drop(element) {
+    this.weight -= element.weight;
+    if (this.calls.get(element.call) === element) this.calls.delete(element.call);
+    if (this.latest === element) this.latest = null;
+    if (this.piece?.element === element) this.piece = null;
+    element.remove();
   }
 
   take(event) {
@@ -54,7 +81,8 @@ export class Transcript {
 
   // A piece goes on with the one before, unless it begins a text of its own.
   say({ type, text, opens, agent_name: agent = "" }) {
-    const goesOn = this.piece?.type === type && this.piece.agent === agent && !opens;
+    const goesOn = this.piece?.type === type && this.piece.agent === agent && !opens
+      && this.piece.text.length < LONGEST;
     if (!goesOn) {
       const element = h("div", { class: type === "thinking" ? "thinking" : "prose" });
       if (agent) this.note("soft", agent);
@@ -62,6 +90,7 @@ export class Transcript {
       this.piece = { type, agent, text: "", element };
     }
     this.piece.text += text;
+    this.weigh(this.piece.element, text.length);
     if (type === "thinking") this.piece.element.textContent = this.piece.text;
     else show(this.piece.element, this.piece.text);
   }
@@ -76,6 +105,8 @@ export class Transcript {
       given && h("h4", {}, "Arguments"), given && h("pre", { tabIndex: 0 }, pretty(given)),
     );
     this.log.append(element);
+    this.weigh(element, name.length + given.length);
+    element.call = id;
     if (id) this.calls.set(id, element);
     this.latest = element;
   }
@@ -86,7 +117,9 @@ export class Transcript {
       this.call({ tool_name: name || "a tool", tool_call_id: id });
       element = this.latest;
     }
-    this.calls.delete(id); // rows go from the top when there are many: nothing is to keep them
+    // it has its answer: another one under this name is of another call
+    this.calls.delete(id);
+    if (this.latest === element) this.latest = null;
     const failed = error !== undefined && error !== null;
     const state = element.querySelector(".state");
     state.textContent = failed ? "failed" : "done";
@@ -94,14 +127,19 @@ export class Transcript {
     if (took !== undefined && took !== null) element.querySelector(".time").textContent = seconds(took);
     const said = failed ? error : content;
     if (said) element.append(h("h4", {}, failed ? "Error" : "Result"), h("pre", { tabIndex: 0 }, said));
+    this.weigh(element, said.length);
   }
 
   asked(text) {
-    this.log.append(h("div", { class: "said user" }, h("p", { class: "who" }, "User"), h("p", {}, text)));
+    const element = h("div", { class: "said user" }, h("p", { class: "who" }, "User"), h("p", {}, text));
+    this.log.append(element);
+    this.weigh(element, text.length);
   }
 
   note(kind, text) {
-    this.log.append(h("p", { class: kind }, text));
+    const element = h("p", { class: kind }, text);
+    this.log.append(element);
+    this.weigh(element, text.length);
   }
 }
 
