@@ -11,7 +11,7 @@ import grimp
 
 ROOM = "orbiter_operator"
 SOURCE = Path(__file__).resolve().parents[2] / "operator/src" / ROOM
-MOST_FILES = 94
+MOST_FILES = 97
 """55 when the rooms were made; tenancy added git_containers, allowlist, users twice, tenants,
 quota, migration, three of namespaces, and make_secrets, a program of its own that the chart
 runs; disruptions added disruption twice and conditions, and transcripts the file of their
@@ -25,7 +25,9 @@ decision and where they are kept, and charges, which says when a task reserves a
 twice left reconcile and app, which had no line left for them. The cache of both is one. logs left
 __main__ because triggers, a program of its own, logs the same way.
 Profiles of the cluster and of sessions added patches, because kube/models had no room for what both
-kinds say of their profile, and revisions, which seals what is kept and tells what is forged."""
+kinds say of their profile, and revisions, which seals what is kept and tells what is forged.
+Turns of sessions in budgets added turns, which says what they do to a ledger, the sessions'
+charges, and refusals, which answers for a worker."""
 MOST_LINES = 300
 MOST_LEVELS = 9
 
