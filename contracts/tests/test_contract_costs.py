@@ -34,6 +34,13 @@ def rows(*costs: Cost, by: str = "namespace", most: int | None = None) -> list[t
     return [(*row.keys, row.usd, row.tasks, row.sessions, row.without_cost) for row in found]
 
 
+def test_turns_of_a_session_without_a_cost_are_counted_beside_those_that_told_one() -> None:
+    assert cost_of(session(8.0, unpriced=2), "session").without_cost == 2
+    assert cost_of(session(None, unpriced=5), "session").without_cost == 5
+    assert cost_of(session(None), "session").without_cost == 3
+    assert cost_of(task(1.0, unpriced=2), "task").without_cost == 0
+
+
 def tasks(*items: dict[str, Any]) -> list[Cost]:
     return [cost_of(item, "task") for item in items]
 

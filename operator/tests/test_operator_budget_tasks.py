@@ -1,6 +1,7 @@
 """Tasks under AgentBudgets through the real program, a real Redis and a fake API server."""
 
 import pytest
+from support.budgets import amounts, ledger, put_budget, usd
 from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 from support.operator_crashes import Killer, check_promises
@@ -11,23 +12,10 @@ AGENT = {"type": "claude", "maxCostUSD": 0.01}
 """A worker of `fake_node` says that it has cost 0.01 USD."""
 
 
-def put_budget(world, name="all", **spec):
-    """What `kubectl apply` does with an AgentBudget."""
-    if world.api.get("agentbudgets", NAMESPACE, name) is not None:
-        return world.api.patch("agentbudgets", NAMESPACE, name, {"spec": spec})
-    meta = {"name": name, "namespace": NAMESPACE}
-    said = {"period": "Monthly", "maxCostUSD": 0.1, "defaultTaskUSD": 0.05} | spec
-    return world.api.put("agentbudgets", {"metadata": meta, "spec": said})
-
-
 async def seen_budget(world, name="all", **spec):
     """The same, and the operator has it: budgets and tasks come by two watches."""
-    put_budget(world, name, **spec)
-    await eventually(lambda: ledger(world, name))
-
-
-def ledger(world, name="all"):
-    return world.api.get("agentbudgets", NAMESPACE, name).get("status") or {}
+    put_budget(world.api, name, **spec)
+    await eventually(lambda: ledger(world.api, name))
 
 
 def condition(world, name, kind="BudgetReserved"):
@@ -35,25 +23,20 @@ def condition(world, name, kind="BudgetReserved"):
     return next((item for item in found if item["type"] == kind), None)
 
 
-def amounts(world, name="all"):
-    found = ledger(world, name)
-    return found.get("spentUSD"), found.get("reservedUSD"), found.get("availableUSD")
-
-
 async def test_a_task_reserves_its_limit_and_spends_what_it_has_cost(world):
     await world.start_operator()
     await seen_budget(world, maxCostUSD=1)
     obj = world.apply("fix", "ok sleep=0.3", agent={"type": "claude", "maxCostUSD": 0.5})
     await world.until("fix", "Running")
-    assert amounts(world) == (0.0, 0.5, 0.5)
-    [(uid, held)] = ledger(world)["reservations"].items()
+    assert amounts(world.api) == (0.0, 0.5, 0.5)
+    [(uid, held)] = ledger(world.api)["reservations"].items()
     assert uid == obj["metadata"]["uid"]
     assert held == {"task": "fix", "attempt": 1, "usd": 0.5, "over": False}
     said = condition(world, "fix")
     assert (said["status"], said["message"]) == ("True", "0.5 USD of AgentBudget all")
     await world.until("fix", "Completed")
-    assert amounts(world) == (0.01, 0.0, 0.99)
-    assert not ledger(world)["reservations"]
+    assert amounts(world.api) == (0.01, 0.0, 0.99)
+    assert not ledger(world.api)["reservations"]
 
 
 async def test_a_task_that_does_not_fit_waits_and_begins_when_there_is_more(world):
@@ -64,7 +47,7 @@ async def test_a_task_that_does_not_fit_waits_and_begins_when_there_is_more(worl
     world.apply("second", agent=AGENT)
     status = await world.until_reason("second", "BudgetExceeded")
     assert status["phase"] == "Pending"
-    end = ledger(world)["periodEnd"].partition(".")[0].removesuffix(":00")
+    end = ledger(world.api)["periodEnd"].partition(".")[0].removesuffix(":00")
     assert status["message"] == (
         f"needs 0.01 USD, more than AgentBudget all has left of its 0.015 USD until {end}Z"
     )
@@ -72,11 +55,7 @@ async def test_a_task_that_does_not_fit_waits_and_begins_when_there_is_more(worl
     await eventually(lambda: world.events("second") == ["BudgetExceeded"])
     await seen_budget(world, maxCostUSD=0.02)
     await world.until("second", "Completed")
-    assert amounts(world) == (0.02, 0.0, 0.0)
-
-
-def usd(number):
-    return round(number * 1_000_000)
+    assert amounts(world.api) == (0.02, 0.0, 0.0)
 
 
 def watch_the_sum(world, name="all"):
@@ -113,7 +92,7 @@ STEPS = [
 
 @pytest.mark.parametrize(("when", "verb", "plural"), STEPS)
 async def test_fifty_tasks_against_a_budget_for_ten_survive_a_kill(world, when, verb, plural):
-    put_budget(world, maxCostUSD=0.1)
+    put_budget(world.api, maxCostUSD=0.1)
     killer = Killer(world, when, verb, plural, 7, max_concurrent_jobs=50)
     await killer.start()
     names = [f"task-{number:02d}" for number in range(50)]
@@ -128,7 +107,7 @@ async def test_fifty_tasks_against_a_budget_for_ten_survive_a_kill(world, when, 
 
     await eventually(settled, seconds=60)
     assert killer.restarting is not None, "the step never came"
-    await eventually(lambda: amounts(world) == (0.1, 0.0, 0.0))
+    await eventually(lambda: amounts(world.api) == (0.1, 0.0, 0.0))
     jobs, most = watch_the_sum(world)
     assert (len(jobs), most) == (10, usd(0.1))
     await check_promises(world, [name for name in names if world.phases(name)[-1] == "Completed"])
@@ -146,19 +125,19 @@ async def test_those_that_wait_begin_when_the_period_ends(world):
     world.api.patch("agentbudgets", NAMESPACE, "all", {"status": over})
     await seen_budget(world, maxCostUSD=0.01, warnAtPercent=100)
     await world.until("second", "Completed")
-    assert amounts(world) == (0.01, 0.0, 0.0)
+    assert amounts(world.api) == (0.01, 0.0, 0.0)
     await eventually(lambda: world.events("all") == ["NearLimit"])
 
 
 async def test_each_attempt_reserves_and_all_of_them_are_spent_once(world):
     killer = Killer(world, "after", "patch", "agentbudgets", 2)
-    put_budget(world, maxCostUSD=1)
+    put_budget(world.api, maxCostUSD=1)
     await killer.start()
     retry = {"limit": 2, "backoffSeconds": 1}
     world.apply("flaky", "flaky=1 sleep=0.1", agent=AGENT, retry=retry)
     status = await world.until("flaky", "Completed", seconds=40)
     assert (status["attempts"], status["usage"]["costUSD"]) == (2, 0.02)
-    assert amounts(world) == (0.02, 0.0, 0.98)
+    assert amounts(world.api) == (0.02, 0.0, 0.98)
     watch_the_sum(world)
 
 
@@ -172,7 +151,7 @@ async def test_another_attempt_waits_for_money_too(world):
     await seen_budget(world, maxCostUSD=0.02)
     status = await world.until("flaky", "Completed")
     assert status["attempts"] == 2
-    assert amounts(world) == (0.02, 0.0, 0.0)
+    assert amounts(world.api) == (0.02, 0.0, 0.0)
 
 
 async def test_a_disruption_costs_nothing_more(world):
@@ -183,7 +162,7 @@ async def test_a_disruption_costs_nothing_more(world):
     [(_, name)] = world.api.objects["pods"]
     world.node.evict_pod(NAMESPACE, name)
     await world.until("moved", "Completed", seconds=60)
-    assert amounts(world) == (0.01, 0.0, 0.99)
+    assert amounts(world.api) == (0.01, 0.0, 0.99)
 
 
 async def test_a_worker_that_died_has_cost_all_that_it_might(world):
@@ -191,7 +170,7 @@ async def test_a_worker_that_died_has_cost_all_that_it_might(world):
     await seen_budget(world, maxCostUSD=1)
     world.apply("dies", "oom sleep=0.1", agent={"type": "claude", "maxCostUSD": 0.3})
     await world.until("dies", "Failed")
-    assert amounts(world) == (0.3, 0.0, 0.7)
+    assert amounts(world.api) == (0.3, 0.0, 0.7)
 
 
 async def test_a_deleted_task_has_cost_all_that_it_might(world):
@@ -200,7 +179,7 @@ async def test_a_deleted_task_has_cost_all_that_it_might(world):
     world.apply("gone", "hang", agent={"type": "claude", "maxCostUSD": 0.3})
     await world.until("gone", "Running")
     world.api.remove("agenttasks", NAMESPACE, "gone")
-    await eventually(lambda: amounts(world) == (0.3, 0.0, 0.7))
+    await eventually(lambda: amounts(world.api) == (0.3, 0.0, 0.7))
 
 
 async def test_a_task_deleted_while_no_operator_was_there_has_cost_all_that_it_might(world):
@@ -208,11 +187,11 @@ async def test_a_task_deleted_while_no_operator_was_there_has_cost_all_that_it_m
     await seen_budget(world, maxCostUSD=1)
     world.apply("gone", "hang")
     await world.until("gone", "Running")
-    assert amounts(world) == (0.0, 0.05, 0.95)
+    assert amounts(world.api) == (0.0, 0.05, 0.95)
     await operator.end()
     world.api.remove("agenttasks", NAMESPACE, "gone")
     await operator.start()
-    await eventually(lambda: amounts(world) == (0.05, 0.0, 0.95))
+    await eventually(lambda: amounts(world.api) == (0.05, 0.0, 0.95))
 
 
 async def test_what_a_task_has_spent_outlives_it(world):
@@ -222,7 +201,7 @@ async def test_what_a_task_has_spent_outlives_it(world):
     await world.until("short", "Completed")
     world.api.remove("agenttasks", NAMESPACE, "short")
     world.apply("short", agent=AGENT)
-    await eventually(lambda: amounts(world) == (0.02, 0.0, 0.98))
+    await eventually(lambda: amounts(world.api) == (0.02, 0.0, 0.98))
 
 
 async def test_a_budget_that_cancels_and_one_that_warns(world):
@@ -234,7 +213,7 @@ async def test_a_budget_that_cancels_and_one_that_warns(world):
     await eventually(lambda: world.events("warned") == ["BudgetExceeded", "Completed"])
     said = condition(world, "warned")
     assert (said["status"], said["reason"]) == ("True", "BudgetExceeded")
-    assert amounts(world) == (0.01, 0.0, 0.0)
+    assert amounts(world.api) == (0.01, 0.0, 0.0)
     await seen_budget(world, "strict", maxCostUSD=0, onExceeded="Cancel")
     world.apply("cancelled", agent=AGENT)
     status = await world.until("cancelled", "Cancelled")
@@ -249,10 +228,10 @@ async def test_an_attempt_has_money_of_all_budgets_or_of_none(world):
     world.apply("fix", "ok sleep=0.2", agent=AGENT)
     status = await world.until_reason("fix", "BudgetExceeded")
     assert "AgentBudget month" in status["message"]
-    assert not ledger(world, "day").get("reservations")
+    assert not ledger(world.api, "day").get("reservations")
     await seen_budget(world, "month", maxCostUSD=0.01)
     await world.until("fix", "Completed")
-    assert (amounts(world, "day")[0], amounts(world, "month")[0]) == (0.01, 0.01)
+    assert (amounts(world.api, "day")[0], amounts(world.api, "month")[0]) == (0.01, 0.01)
 
 
 async def test_a_task_that_is_cancelled_before_its_job_gives_its_money_back(world):
@@ -265,10 +244,10 @@ async def test_a_task_that_is_cancelled_before_its_job_gives_its_money_back(worl
     await seen_budget(world, maxCostUSD=1)
     world.apply("held", agent=AGENT)
     await world.until_reason("held", "QuotaExceeded")
-    assert amounts(world) == (0.0, 0.01, 0.99)
+    assert amounts(world.api) == (0.0, 0.01, 0.99)
     world.api.patch("agenttasks", NAMESPACE, "held", {"spec": {"desiredState": "Cancelled"}})
     await world.until("held", "Cancelled")
-    assert amounts(world) == (0.0, 0.0, 1.0)
+    assert amounts(world.api) == (0.0, 0.0, 1.0)
 
 
 async def test_a_task_that_is_cancelled_before_its_pod_begins_has_cost_nothing(world):
@@ -276,10 +255,10 @@ async def test_a_task_that_is_cancelled_before_its_pod_begins_has_cost_nothing(w
     await seen_budget(world, maxCostUSD=1)
     world.apply("stuck", "unschedulable", agent=AGENT)
     await world.until_reason("stuck", "Unschedulable")
-    assert amounts(world) == (0.0, 0.01, 0.99)
+    assert amounts(world.api) == (0.0, 0.01, 0.99)
     world.api.patch("agenttasks", NAMESPACE, "stuck", {"spec": {"desiredState": "Cancelled"}})
     await world.until("stuck", "Cancelled")
-    assert amounts(world) == (0.0, 0.0, 1.0)
+    assert amounts(world.api) == (0.0, 0.0, 1.0)
 
 
 async def test_without_the_right_to_write_budgets_a_task_waits_and_says_so(world):
@@ -288,7 +267,7 @@ async def test_without_the_right_to_write_budgets_a_task_waits_and_says_so(world
             raise RefusedRequestError(403, "Forbidden", "agentbudgets/status is forbidden")
 
     world.api.before = forbidden
-    put_budget(world)
+    put_budget(world.api)
     await world.start_operator()
     world.apply("poor", agent=AGENT)
     status = await world.until_reason("poor", "Forbidden")
@@ -301,7 +280,7 @@ async def test_a_budget_that_cannot_be_used_holds_its_tasks_until_it_is_mended(w
     world.apply("held", agent=AGENT)
     status = await world.until_reason("held", "BudgetInvalid")
     assert "is no time zone that this operator knows" in status["message"]
-    await eventually(lambda: ledger(world)["conditions"][0]["status"] == "False")
+    await eventually(lambda: ledger(world.api)["conditions"][0]["status"] == "False")
     await seen_budget(world, timeZone="Europe/Berlin")
     await world.until("held", "Completed")
     world.api.remove("agentbudgets", NAMESPACE, "all")
@@ -334,16 +313,16 @@ async def test_money_that_comes_back_goes_to_who_waits(world):
     world.apply("second", agent={"type": "claude", "maxCostUSD": 0.4})
     await world.until_reason("second", "BudgetExceeded")
     await world.until("second", "Completed")
-    assert amounts(world) == (0.02, 0.0, 0.48)
+    assert amounts(world.api) == (0.02, 0.0, 0.48)
     watch_the_sum(world)
 
 
 @pytest.mark.parametrize("nth", [1, 2])
 async def test_an_answer_that_got_lost_changes_nothing_twice(world, nth):
     """The first write of a task is its reservation, the second its end."""
-    put_budget(world, maxCostUSD=1)
+    put_budget(world.api, maxCostUSD=1)
     await world.start_operator()
-    await eventually(lambda: amounts(world) == (0.0, 0.0, 1.0))
+    await eventually(lambda: amounts(world.api) == (0.0, 0.0, 1.0))
     seen = []
 
     async def lost(verb, plural, body):
@@ -355,25 +334,25 @@ async def test_an_answer_that_got_lost_changes_nothing_twice(world, nth):
     world.api.after = lost
     world.apply("fix", agent=AGENT)
     await world.until("fix", "Completed")
-    assert amounts(world) == (0.01, 0.0, 0.99)
+    assert amounts(world.api) == (0.01, 0.0, 0.99)
     assert len(world.node.runs) == 1
 
 
 async def test_a_budget_that_is_changed_meanwhile_is_thought_over_again(world):
     """A person lowers it between the operator's last look and its write."""
-    put_budget(world, maxCostUSD=1)
+    put_budget(world.api, maxCostUSD=1)
     await world.start_operator()
-    await eventually(lambda: amounts(world) == (0.0, 0.0, 1.0))
+    await eventually(lambda: amounts(world.api) == (0.0, 0.0, 1.0))
 
     async def lower(verb, plural, body):
         if (verb, plural) == ("patch", "agentbudgets") and "reservations" in body["status"]:
-            put_budget(world, maxCostUSD=0.005)
+            put_budget(world.api, maxCostUSD=0.005)
 
     world.api.before = lower
     world.apply("fix", agent=AGENT)
     await world.until_reason("fix", "BudgetExceeded")
     assert world.api.objects["jobs"] == {}
-    assert amounts(world)[:2] == (0.0, 0.0)
+    assert amounts(world.api)[:2] == (0.0, 0.0)
 
 
 async def test_an_attempt_that_began_before_there_was_a_budget_is_not_in_it(world):
@@ -383,4 +362,4 @@ async def test_an_attempt_that_began_before_there_was_a_budget_is_not_in_it(worl
     await seen_budget(world, maxCostUSD=1)
     status = await world.until("begun", "Completed")
     assert (status["attempts"], status["usage"]["costUSD"]) == (2, 0.02)
-    assert amounts(world) == (0.01, 0.0, 0.99)
+    assert amounts(world.api) == (0.01, 0.0, 0.99)

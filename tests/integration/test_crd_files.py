@@ -10,7 +10,7 @@ import yaml
 from orbiter_contracts.outcome import Result
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.budgets.ledger import MOST_RESERVATIONS
-from orbiter_operator.budgets.models import BudgetSpec, BudgetStatus, Reservation
+from orbiter_operator.budgets.models import BudgetSpec, BudgetStatus, Reservation, SessionAccount
 from orbiter_operator.kube.models import KubeModel
 from orbiter_operator.profiles.models import ProfileAgent, ProfileSpec
 from orbiter_operator.sessions.models import (
@@ -181,7 +181,10 @@ def test_the_operator_knows_every_field_of_a_budget_and_its_bounds() -> None:
     reservations = budget["status.reservations"]
     assert reservations["maxProperties"] == MOST_RESERVATIONS
     held = {field.alias for field in Reservation.model_fields.values()}
-    assert set(reservations["additionalProperties"]["properties"]) == held
+    kept = reservations["additionalProperties"]["properties"]
+    assert set(kept) == held
+    account = {field.alias for field in SessionAccount.model_fields.values()}
+    assert set(kept["session"]["properties"]) == account
 
 
 TRIGGER_PARTS = {

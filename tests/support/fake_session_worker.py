@@ -1,8 +1,9 @@
 """What the workers of `fake_session_node` do: what the PO wrapper promises, and no agent.
 
 What is pending comes first, one message at a time, answered in one step; the present turn ends
-before they leave; held, they take no new message; and they keep a state. A message says how its
-turn goes: `sleep=SECONDS`, `crash` (the worker dies of it), `rotate`.
+before they leave; held, they take no new message; they begin no turn that is not allowed; and they
+keep a state. A message says how its turn goes: `sleep=SECONDS`, `crash` (the worker dies of it),
+`rotate`, `cost=USD`, `unpriced` (nobody knows what it has cost).
 """
 
 import asyncio
@@ -37,6 +38,9 @@ redis.call('HSET', KEYS[3], 'state', 'ready', 'request_id', '', 'last_activity',
 redis.call('HSETNX', KEYS[3], 'first_output_at', ARGV[5])
 redis.call('HINCRBY', KEYS[3], 'turns', 1)
 redis.call('HINCRBY', KEYS[3], 'input_tokens', 10)
+redis.call('HSET', KEYS[3], 'settled', redis.call('HGET', KEYS[3], 'asked'))
+if ARGV[7] == '' then redis.call('HINCRBY', KEYS[3], 'unpriced', 1)
+elseif ARGV[7] ~= '0' then redis.call('HINCRBYFLOAT', KEYS[3], 'cost_usd', ARGV[7]) end
 return 1
 """
 POISONED_DELIVERIES = 3
@@ -53,6 +57,7 @@ class FakeSessionWorkers:
         self.redis = redis
         self.answers: Counter[str] = Counter()
         self.runs: Counter[str] = Counter()
+        self.begun: Counter[str] = Counter()
         self.beside = 0
         self._working: Counter[str] = Counter()
         self._settle = redis.register_script(_SETTLE)
@@ -74,6 +79,9 @@ class FakeSessionWorkers:
         await self._say(keys, worker, "ready", ready)
         while not stop.is_set():
             try:
+                if not await self._may_begin(state):
+                    await asyncio.sleep(0.02)
+                    continue
                 if after == ">" and await self.redis.exists(keys.po_hold(worker)):
                     await asyncio.sleep(0.02)
                     continue
@@ -97,11 +105,25 @@ class FakeSessionWorkers:
                 after = ">"
         await self._say(keys, worker, "stopped", {"state": "stopped"})
 
+    async def _may_begin(self, state: str) -> bool:
+        """Whether another turn may begin; one that died is over first, at a cost nobody knows."""
+        fields = await self.redis.hmget(state, ["asked", "settled", "turns_allowed"])
+        asked, settled = (int(text or 0) for text in fields[:2])
+        if asked > settled:
+            async with self.redis.pipeline(transaction=True) as pipe:
+                pipe.hset(state, "settled", str(asked))
+                pipe.hincrby(state, "unpriced", 1)
+                await pipe.execute()
+        return fields[2] is None or asked < int(fields[2])
+
     async def _turn(self, keys: Keys, worker: str, entry: str, fields: dict[str, str]) -> None:
         message = decode(POWorkerInput, fields)
         words = message.prompt.split()
         self.runs[message.request_id] += 1
-        await self._say(keys, worker, "busy", {"state": "busy", "request_id": message.request_id})
+        begun = int(await self.redis.hget(keys.po_state(worker), "asked") or 0) + 1
+        self.begun[worker] += 1
+        said = {"state": "busy", "request_id": message.request_id, "asked": str(begun)}
+        await self._say(keys, worker, "busy", said)
         for word in words:
             if word.startswith("sleep="):
                 await asyncio.sleep(float(word[6:]))
@@ -132,7 +154,9 @@ class FakeSessionWorkers:
         lifecycle = WorkerLifecycleEvent(worker_id=worker, event="completed")
         names = [stream, keys.po_output(worker), keys.po_state(worker)]
         names += [keys.lifecycle, dead_letter(stream)]
+        cost = next((word[5:] for word in words if word.startswith("cost=")), "0")
         texts = [output.model_dump_json(), lifecycle.model_dump_json(), now, dead]
+        texts.append("" if "unpriced" in words else cost)
         settled = await self._patiently(
             lambda: self._settle(keys=names, args=[PO_GROUP, entry, *texts])
         )

@@ -16,6 +16,7 @@ from redis.asyncio import Redis
 from support.fake_api import FakeApi
 from support.redis_server import RedisServer
 
+from orbiter_operator.budgets.store import Budgets
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.connection import Credentials
 from orbiter_operator.kube.events import EventPoster
@@ -82,6 +83,8 @@ async def running_sessions(
     quotas = Quotas(redis, users, chosen, metrics.redis_bytes)
     async with Kube(Credentials(lambda: kopf.ConnectionInfo(server=api.url))) as kube:
         profiles, following = profiles_of(kube, DEFAULTS, (), lambda: None, users)
+        events = EventPoster(kube, "operator-0")
+        budgets = Budgets(kube, events, (), lambda: None, _now)
         sessions = Sessions(
             settings=chosen,
             kube=kube,
@@ -89,18 +92,20 @@ async def running_sessions(
             redis=redis,
             reader=reader,
             users=users,
-            events=EventPoster(kube, "operator-0"),
+            events=events,
             metrics=metrics.sessions,
             profiles=profiles,
+            budgets=budgets,
             defaults=DEFAULTS._replace(redis_functions=users.managed),
             allowed=lambda: None,
             measure=metrics.reconciled,
-            clock=lambda: datetime.now(UTC),
+            clock=_now,
             quotas=quotas,
             not_served=not_served,
             resync=resync,
         )
         consumer = _consumer(redis, reader, tenants, sessions)
+        following = (*following, budgets.informer)
         for informer in (*following, *sessions.informers):
             await informer.compare()
         parts = sessions.parts() | {
@@ -109,6 +114,7 @@ async def running_sessions(
             "acknowledger": consumer.run_acknowledger,
             "redis users": users.run,
             "redis quotas": quotas.run,
+            "budgets": budgets.run,
             **{one.plural: one.follow for one in following},
         }
         tasks = {asyncio.create_task(part(), name=name) for name, part in parts.items()}
@@ -130,6 +136,10 @@ def _consumer(redis: Redis, reader: Redis, tenants: Tenants, sessions: Sessions)
         dead=lambda stream: None,
         heard=sessions.heard,
     )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 async def _close(*clients: Redis) -> None:

@@ -40,7 +40,7 @@ class Cost(NamedTuple):
         labels: Its own.
         input_tokens: Of all attempts or turns.
         output_tokens: Likewise.
-        without_cost: Attempts of a task, or answers of a session, that have told no cost.
+        without_cost: Attempts of a task, or turns of a session, that have told no cost.
         over: Whether it has ended, so that it costs no more.
     """
 
@@ -110,6 +110,7 @@ def cost_of(item: Mapping[str, Any], kind: Kind) -> Cost:
     times = (status.get(key) for key in ("completionTime", "lastActivityTime", "startTime"))
     moments = (_moment(each) for each in (*times, meta.get("creationTimestamp")))
     begun = clamped_count(status.get("attempts" if kind == "task" else "turns"))
+    unknown = clamped_count(status.get("unpriced")) if kind == "session" else 0
     return Cost(
         namespace=_text(meta.get("namespace")),
         kind=kind,
@@ -119,7 +120,7 @@ def cost_of(item: Mapping[str, Any], kind: Kind) -> Cost:
         labels={k: v for k, v in _part(meta, "labels").items() if isinstance(v, str)},
         input_tokens=clamped_count(usage.get("inputTokens")),
         output_tokens=clamped_count(usage.get("outputTokens")),
-        without_cost=begun if usd is None else 0,
+        without_cost=max(begun, unknown) if usd is None else unknown,
         over=status.get("phase") in _ENDED,
     )
 

@@ -97,6 +97,8 @@ class Operator:
         throttle, events = Throttle(UNHURRIED_SECONDS), EventPoster(kube, settings.identity)
         profiles, following = profiles_of(kube, defaults, where, leader.check, self.users)
         profiles.subscribe(self.store.wake)
+        self._budgets = Budgets(kube, events, where, leader.check, _now)
+        self._budgets.serve(TASK, self.store.is_unfinished, self.queue.add)
         self.sessions = Sessions(
             settings=settings,
             kube=kube,
@@ -107,6 +109,7 @@ class Operator:
             events=events,
             metrics=metrics.sessions,
             profiles=profiles,
+            budgets=self._budgets,
             defaults=defaults,
             allowed=leader.check,
             measure=self._measured,
@@ -124,8 +127,6 @@ class Operator:
             dead=metrics.dead_letter,
             heard=self.sessions.heard,
         )
-        unfinished, add = self.store.unfinished, self.queue.add
-        self._budgets = Budgets(kube, events, where, unfinished, add, leader.check, _now)
         observer = Observer(
             store=self.store,
             pending=pending,

@@ -80,7 +80,7 @@ def test_costs_are_summed_by_several_keys_with_a_total(kubectl: FakeKubectl) -> 
 def test_what_has_told_no_cost_is_counted_and_said(kubectl: FakeKubectl) -> None:
     kubectl.has(task("a", None, attempts=3), task("b", 1.0), session("alice", None))
     result = run("--by", "kind")
-    assert "7 attempts of tasks or answers of sessions have told no cost" in result.stderr
+    assert "7 attempts of tasks or turns of sessions have told no cost" in result.stderr
     found = json.loads(run("--by", "kind", "-o", "json").stdout)
     untold = {row["keys"]["kind"]: row["without_cost"] for row in found["rows"]}
     assert untold == {"task": 3, "session": 4}
@@ -90,7 +90,7 @@ def test_what_has_told_no_cost_is_counted_and_said(kubectl: FakeKubectl) -> None
 def test_what_was_deleted_counts_as_far_as_a_budget_was_charged(kubectl: FakeKubectl) -> None:
     """Each namespace once, of periods that began in the time that is asked for."""
     kubectl.has(
-        budget("month", 10.0, days=20),
+        budget("month", 17.0, days=20),
         budget("day", 4.0, days=0.5),
         budget("year", 500.0, days=200),
         task("there", 3.0),
@@ -98,6 +98,7 @@ def test_what_was_deleted_counts_as_far_as_a_budget_was_charged(kubectl: FakeKub
         task("before", 1.0, days=25),
     )
     kubectl.has(session("alice", 7.0))
+    # Its turns of this month may be in the budget, so that all of them are told by it.
     result = run("--by", "namespace,agent")
     assert "5.0000 USD of it were charged to AgentBudgets" in result.stderr
     found = {tuple(row[:2]): row[2:] for row in rows("--by", "namespace,agent")}
@@ -113,6 +114,14 @@ def test_a_budget_that_tells_no_more_than_its_tasks_adds_nothing(kubectl: FakeKu
     result = run("--by", "agent")
     assert "AgentBudgets" not in result.stderr
     assert "(budget)" not in result.stdout
+
+
+def test_a_session_of_an_earlier_period_tells_nothing_of_this_one(kubectl: FakeKubectl) -> None:
+    """One that was used in it tells all that it has cost: the rest is a lower bound."""
+    kubectl.has(budget("day", 4.0, days=0.5), session("bob", 64.0))
+    assert json.loads(run("--by", "kind", "-o", "json").stdout)["of_budgets_usd"] == 4.0
+    kubectl.has(a_session("alice", usage={"costUSD": 3.0}, turns=4, lastActivityTime=ago(0.1)))
+    assert json.loads(run("--by", "kind", "-o", "json").stdout)["of_budgets_usd"] == 1.0
 
 
 def test_objects_are_read_page_by_page(

@@ -128,7 +128,10 @@ def test_attempts_and_answers_that_told_no_cost_are_counted_beside_the_sum():
     told = ClusterObject(name="t", namespace="a", active_at=NOW, attempts=1, cost_usd=2.0)
     task = ClusterObject(name="u", namespace="a", active_at=NOW, attempts=3)
     session = ClusterObject(name="s", namespace="b", active_at=NOW, turns=4)
-    found = summed([told, task], [session], CostsQuery(by="namespace"), NOW - timedelta(days=1))
+    some = ClusterObject(name="r", namespace="b", active_at=NOW, turns=9, unpriced=2, cost_usd=1.0)
+    found = summed(
+        [told, task], [session, some], CostsQuery(by="namespace"), NOW - timedelta(days=1)
+    )
     rows = [(row.key, row.cost_usd, row.without_cost) for row in found.rows]
-    assert rows == [("a", 2.0, 3), ("b", 0.0, 4)]
-    assert (found.cost_usd, found.without_cost) == (2.0, 7)
+    assert rows == [("a", 2.0, 3), ("b", 1.0, 6)]
+    assert (found.cost_usd, found.without_cost) == (3.0, 9)

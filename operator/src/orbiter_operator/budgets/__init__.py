@@ -1,1 +1,1 @@
-"""AgentBudgets: what the tasks of a namespace may cost in a day, a week or a month."""
+"""AgentBudgets: what the tasks and sessions of a namespace may cost in a day, a week or a month."""

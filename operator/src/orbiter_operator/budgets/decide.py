@@ -109,7 +109,8 @@ def _said(budget: Budget, need: Need, now: datetime, again: float) -> Budgeted:
         )
     wanted, spec = f"{dollars(budget.amount(need)):g} USD", budget.spec
     if budget.has_room(need, now):
-        held = held_by(budget, need.uid)
+        own = budget.ledger.held.get(need.uid)
+        held = held_by(budget, need.uid) if own and own.attempt == need.attempt else None
         return held or Budgeted(budget=budget.name, message=f"{wanted} of {name}")
     ledger, most = budget.now(now), f"{spec.max_cost_usd:g} USD"
     if len(ledger.held) >= MOST_RESERVATIONS and need.uid not in ledger.held:
@@ -133,7 +134,7 @@ def _said(budget: Budget, need: Need, now: datetime, again: float) -> Budgeted:
 
 
 def held_by(budget: Budget, uid: str) -> Budgeted | None:
-    """What a budget says of a task that has a reservation of it; None when it has none."""
+    """What a budget says of a task or session with a reservation of it; None when it has none."""
     held = budget.ledger.held.get(uid)
     if held is None:
         return None

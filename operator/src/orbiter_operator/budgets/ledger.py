@@ -2,7 +2,8 @@
 
 In millionths of a dollar, so that sums are exact. An attempt has a reservation under its task's uid
 from before its Job until its end, when what it has cost takes the reservation's place. So whatever
-is said twice changes nothing the second time, and what was never granted is never held.
+is said twice changes nothing the second time, and what was never granted is never held. A session's
+turns are in `turns`.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,14 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from orbiter_operator.budgets.models import MOST_USD, BudgetSpec, BudgetStatus, Period, Reservation
+from orbiter_operator.budgets.models import (
+    MOST_USD,
+    BudgetSpec,
+    BudgetStatus,
+    Period,
+    Reservation,
+    SessionAccount,
+)
 
 MOST_RESERVATIONS = 2000
 """Attempts at a time that one budget has: each write thinks over all of them, 12 ms for so many."""
@@ -18,17 +26,25 @@ _MICROS = 1_000_000
 _OLDEST = datetime.min.replace(tzinfo=UTC)
 
 
+class Counted(NamedTuple):
+    """How much of what a session's worker has said is in `spent`, in this period or before."""
+
+    micros: int
+    unpriced: int
+
+
 class Held(NamedTuple):
-    """A reservation of one attempt."""
+    """A reservation of one attempt, or with `counted` of one turn of a session."""
 
     task: str
     attempt: int
     micros: int
     over: bool = False
+    counted: Counted | None = None
 
 
 class Ledger(NamedTuple):
-    """One budget's accounts; `reserved` is the sum of `held`, by the uids of tasks."""
+    """One budget's accounts; `reserved` is the sum of `held`, by the uids of tasks and sessions."""
 
     start: datetime
     end: datetime
@@ -92,7 +108,7 @@ def period_of(now: datetime, period: Period, zone: tzinfo) -> tuple[datetime, da
 def read(status: BudgetStatus) -> Ledger:
     """The ledger in a status; of one that has none yet, one whose period is over."""
     held = {
-        uid: Held(each.task, each.attempt, micros(each.usd), each.over)
+        uid: Held(each.task, each.attempt, micros(each.usd), each.over, _counted(each.session))
         for uid, each in status.reservations.items()
     }
     return Ledger(
@@ -115,12 +131,26 @@ def written(ledger: Ledger, limit: int, status: BudgetStatus) -> BudgetStatus:
             "available_usd": dollars(max(limit - ledger.used, 0)),
             "reservations": {
                 uid: Reservation(
-                    task=each.task, attempt=each.attempt, usd=dollars(each.micros), over=each.over
+                    task=each.task,
+                    attempt=each.attempt,
+                    usd=dollars(each.micros),
+                    over=each.over,
+                    session=_account(each.counted),
                 )
                 for uid, each in ledger.held.items()
             },
         }
     )
+
+
+def _counted(account: SessionAccount | None) -> Counted | None:
+    return None if account is None else Counted(micros(account.cost_usd), account.unpriced)
+
+
+def _account(counted: Counted | None) -> SessionAccount | None:
+    if counted is None:
+        return None
+    return SessionAccount(cost_usd=dollars(counted.micros), unpriced=counted.unpriced)
 
 
 def at(ledger: Ledger, spec: BudgetSpec, now: datetime) -> Ledger:

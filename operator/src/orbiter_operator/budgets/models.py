@@ -26,17 +26,28 @@ class BudgetSpec(KubeModel):
     on_exceeded: OnExceeded = "Queue"
 
 
+class SessionAccount(KubeModel):
+    """How much of what a session's worker has said is charged by now."""
+
+    cost_usd: float = Field(0.0, alias="costUSD", ge=0, le=MOST_USD)
+    unpriced: int = Field(0, ge=0)
+
+
 class Reservation(KubeModel):
-    """What is kept for an attempt that may be at work. `over`: it did not fit, and only warned."""
+    """What is kept for an attempt that may be at work, or for the next turn of an awake session.
+
+    `over`: it did not fit, and only warned. `session` is there where it is a session's.
+    """
 
     task: str
     attempt: int
     usd: float = Field(ge=0, le=MOST_USD)
     over: bool = False
+    session: SessionAccount | None = None
 
 
 class BudgetStatus(Status):
-    """The ledger: what was spent in the period, and what is kept for whom, by the task's uid."""
+    """The ledger: what was spent in the period, and what is kept for whom, by their uids."""
 
     period_start: Time | None = None
     period_end: Time | None = None
@@ -47,7 +58,10 @@ class BudgetStatus(Status):
 
 
 class Need(Frozen):
-    """What an attempt asks its namespace's budgets for; `usd` is None when it has no limit."""
+    """What an attempt, or a turn of a session, asks its namespace's budgets for.
+
+    `usd` is None when it has no limit.
+    """
 
     uid: str
     task: str

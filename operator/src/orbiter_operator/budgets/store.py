@@ -18,6 +18,7 @@ import structlog
 from orbiter_operator.budgets.decide import Budget, held_by, judge, near_event, status_of
 from orbiter_operator.budgets.ledger import Held, Ledger, micros, reserve, settle
 from orbiter_operator.budgets.models import Budgeted, Need
+from orbiter_operator.budgets.turns import Turn, charged, has_money, released, taken
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer, fetch
@@ -30,6 +31,8 @@ from orbiter_operator.kube.resources import AGENT_BUDGETS
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
 Change = Callable[[Budget, Ledger, datetime], Ledger]
+There = Callable[[Key, str], bool]
+Enqueue = Callable[[Key], None]
 _TRIES = 8
 """How often a write is thought over again that somebody else's came before."""
 _TEND_SECONDS = 30.0
@@ -49,8 +52,6 @@ class Budgets:
         kube: The API client.
         events: Posts Kubernetes Events.
         namespaces: Which namespaces; empty for all.
-        unfinished: The uid of the task of a namespace and name that has not ended, if there is one.
-        enqueue: Called with every task that may fit now.
         allowed: Raises unless this replica is the active one.
         clock: The time.
     """
@@ -60,14 +61,11 @@ class Budgets:
         kube: Kube,
         events: EventPoster,
         namespaces: Sequence[str],
-        unfinished: Callable[[str, str], str | None],
-        enqueue: Callable[[Key], None],
         allowed: Callable[[], None],
         clock: Callable[[], datetime],
     ) -> None:
         self._kube, self._events = kube, events
-        self._unfinished = unfinished
-        self._enqueue = enqueue
+        self._kinds: dict[str, tuple[There, Enqueue]] = {}
         self._allowed = allowed
         self._clock = clock
         self._cache = ParsedCache(Budget.of, self._changed, matters=_other)
@@ -76,10 +74,66 @@ class Budgets:
         self._waiting: dict[str, dict[Key, Need]] = {}
         self._due = asyncio.Event()
 
+    def serve(self, kind: str, there: There, enqueue: Enqueue) -> None:
+        """Have a kind of objects whose money this is.
+
+        Args:
+            kind: Its name.
+            there: Whether the one of that key and uid may still be at work.
+            enqueue: Called with every one that may fit now.
+        """
+        self._kinds[kind] = there, enqueue
+
     def judge(self, namespace: str, need: Need) -> Budgeted | None:
         """What the budgets of a namespace say to an attempt that would begin; None without any."""
-        again = max(_TEND_SECONDS, len(self._waiting.get(namespace, ())) / _ASKED_A_SECOND)
-        return judge(self._cache.of(namespace), need, self._clock(), again)
+        return judge(self._cache.of(namespace), need, self._clock(), self._again(namespace))
+
+    def any(self, namespace: str) -> bool:
+        """Whether a namespace has budgets."""
+        return bool(self._cache.of(namespace))
+
+    def judge_turn(self, namespace: str, turn: Turn) -> Budgeted | None:
+        """What the budgets of a namespace say to a session's turn; None without any.
+
+        As they will be, once what the session has cost is charged.
+        """
+        now = self._clock()
+        after = (
+            each._replace(ledger=charged(each.now(now), turn, each.amount(turn.need)))
+            for each in self._cache.of(namespace)
+        )
+        return judge(list(after), turn.need, now, self._again(namespace))
+
+    async def take(self, namespace: str, turn: Turn, *, grant: bool) -> bool:
+        """Charge what an awake session has cost, and put its turn's money aside, in every budget.
+
+        Nothing new without `grant`: where one budget has no room, no other one holds any. Returns
+        whether the turn has the money of all.
+        """
+
+        def change(budget: Budget, ledger: Ledger, now: datetime) -> Ledger:
+            amount, may = budget.amount(turn.need), grant and budget.error is None
+            warns = budget.spec.on_exceeded == "Warn"
+            return taken(ledger, turn, amount, budget.limit, grant=may, warns=warns)
+
+        async with self._locks[namespace]:
+            await self._settle(namespace, change)
+            return all(has_money(each.ledger, turn) for each in self._cache.of(namespace))
+
+    async def release(self, namespace: str, turn: Turn) -> None:
+        """Charge what a session has cost that sleeps or is gone, and put nothing aside for it."""
+        if not self.holds(namespace, turn.uid):
+            return
+
+        def change(budget: Budget, ledger: Ledger, now: datetime) -> Ledger:
+            return released(ledger, turn, budget.amount(turn.need))
+
+        async with self._locks[namespace]:
+            await self._settle(namespace, change)
+
+    def holds(self, namespace: str, uid: str) -> bool:
+        """Whether a task or a session has an entry in any ledger of its namespace."""
+        return any(uid in budget.ledger.held for budget in self._cache.of(namespace))
 
     def held_by(self, namespace: str, uid: str) -> Budgeted | None:
         """Of which budget a task that is at work has its money; None when of none."""
@@ -131,7 +185,7 @@ class Budgets:
         least: bool = False,
     ) -> None:
         """Put what an attempt has cost in the place of its reservation; see `ledger.settle`."""
-        if not any(uid in budget.ledger.held for budget in self._cache.of(namespace)):
+        if not self.holds(namespace, uid):
             return
         cost = None if usd is None else micros(usd)
         async with self._locks[namespace]:
@@ -150,6 +204,9 @@ class Budgets:
                 async with asyncio.timeout(_TEND_SECONDS):
                     await self._due.wait()
             self._due.clear()
+
+    def _again(self, namespace: str) -> float:
+        return max(_TEND_SECONDS, len(self._waiting.get(namespace, ())) / _ASKED_A_SECOND)
 
     async def _settle(self, namespace: str, change: Change) -> None:
         for budget in self._cache.of(namespace):
@@ -190,15 +247,21 @@ class Budgets:
         raise ApiError(409, "Conflict", f"AgentBudget {name} is changed all the time")
 
     def _without_orphans(self, namespace: str) -> Change:
-        """Charge what is held for tasks that are gone: whether they worked, nobody can say."""
+        """Charge what is held for who is gone: whether it was at work, nobody can say."""
 
         def change(budget: Budget, ledger: Ledger, now: datetime) -> Ledger:
             for uid, held in budget.ledger.held.items():
-                if self._unfinished(namespace, held.task) != uid:
+                kind = "AgentTask" if held.counted is None else "POSession"
+                there, _ = self._kinds[kind]
+                if not there(Key(namespace, held.task, kind), uid):
                     ledger = settle(ledger, uid, held.attempt, None)
             return ledger
 
         return change
+
+    def _enqueue(self, key: Key) -> None:
+        _, enqueue = self._kinds[key.kind]
+        enqueue(key)
 
     def _changed(self, namespace: str) -> None:
         for key in list(self._waiting.get(namespace, ())):

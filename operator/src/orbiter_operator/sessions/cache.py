@@ -81,6 +81,11 @@ class SessionCache(ObjectCache):
         """The sessions whose worker has this id: one, if all is well."""
         return list(self._claimed.get(("worker", worker_id), ()))
 
+    def knows(self, key: Key, uid: str) -> bool:
+        """Whether a session is there, or was and is not tidied up."""
+        found = (self.get(key), *self.removed(key))
+        return any(obj["metadata"]["uid"] == uid for obj in found if obj is not None)
+
     def rival(self, key: Key) -> Rival | None:
         """The oldest other session with the same user, or with the same streams."""
         obj = self._objects[key]

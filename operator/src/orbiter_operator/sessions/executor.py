@@ -4,12 +4,13 @@ Every write goes through `allowed` first: a replica that has lost its
 Lease acts no more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 import structlog
 
+from orbiter_contracts.queues import Keys
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.models import RefusedError
@@ -24,6 +25,7 @@ from orbiter_operator.sessions.deployment import build_deployment, build_templat
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.models import ObservedSession, SessionStatus, deployment_of_session
 from orbiter_operator.sessions.plan import Apply, Dismiss, SessionPlan, SetReplicas
+from orbiter_operator.sessions.streams import Record, SessionQueues
 from orbiter_operator.sessions.users import SessionUsers
 
 log = structlog.get_logger(__name__)
@@ -36,6 +38,7 @@ class SessionExecutor:
     Args:
         kube: The API client.
         store: Told at once what our own writes returned.
+        queues: The sessions' keys in Redis.
         users: The sessions' users of Redis.
         profiles: Which profile each session has.
         events: Posts Kubernetes Events.
@@ -50,6 +53,7 @@ class SessionExecutor:
         *,
         kube: Kube,
         store: SessionCache,
+        queues: SessionQueues,
         users: SessionUsers,
         profiles: Profiles,
         events: EventPoster,
@@ -60,6 +64,7 @@ class SessionExecutor:
     ) -> None:
         self._kube = kube
         self._store = store
+        self._queues = queues
         self._users = users
         self._profiles = profiles
         self._events = events
@@ -91,6 +96,11 @@ class SessionExecutor:
             self._allowed()
             await self._events.post(obj, event, self._clock())
         await self._write(key, obj, observed, plan.status)
+
+    async def tidy(self, key: Key, record: Record, others: Sequence[Keys], *, shared: bool) -> None:
+        """Let a deleted session's worker in no more, and delete its keys."""
+        await self._users.remove(key)
+        await self._queues.wipe(record, *others, shared=shared)
 
     async def _let_in(self, key: Key, observed: ObservedSession, plan: SessionPlan) -> None:
         """Give the worker its user, and the Secret that its pod waits for."""

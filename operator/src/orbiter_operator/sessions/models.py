@@ -15,6 +15,7 @@ from orbiter_contracts import POState
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.usage import TaskUsage
+from orbiter_operator.budgets.models import Budgeted
 from orbiter_operator.kube.models import (
     NOT_SERVED,
     Agent,
@@ -30,7 +31,7 @@ from orbiter_operator.kube.models import (
 from orbiter_operator.kube.names import PROFILE, SESSION, SESSION_UID, TEMPLATE, label_of, owner_of
 from orbiter_operator.pods.state import PodState, key_prefix, pod_state
 
-SessionPhase = Literal["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"]
+SessionPhase = Literal["Asleep", "Waiting", "Waking", "Ready", "Busy", "Suspended", "Failed"]
 
 
 class Idle(KubeModel):
@@ -104,6 +105,7 @@ class SessionStatus(Status):
     last_disruption: Disruption | None = None
     last_activity_time: Time | None = None
     usage: TaskUsage | None = Field(None)
+    unpriced: int | None = None
     profile: ProfileStatus | None = None
 
 
@@ -196,7 +198,8 @@ class ObservedSession(Frozen):
     should have. `spec_error` says why the spec cannot be run; `spec` may then be empty. `keys` are
     those under which the conversation is; it is `leaving` them when its namespace has others.
     `not_served` says why no worker may run in its namespace. `profile` is that of its worker, or of
-    the next one; `spec` is what both say together.
+    the next one; `spec` is what both say together. `budget` is how it stands to the budgets of its
+    namespace; None where there are none, and while it sleeps and no message waits.
     """
 
     namespace: str
@@ -222,11 +225,17 @@ class ObservedSession(Frozen):
     over_quota: str | None = None
     not_served: str | None = None
     profile: Profiled | None = None
+    budget: Budgeted | None = None
 
     @property
     def unprofiled(self) -> bool:
         """Whether it waits for its profile."""
         return self.profile is not None and self.profile.reason is not None
+
+    @property
+    def unpaid(self) -> bool:
+        """Whether its next turn has to wait for money, or comes to nothing."""
+        return self.budget is not None and self.budget.lacks in ("Queue", "Cancel")
 
     @property
     def replicas(self) -> int:

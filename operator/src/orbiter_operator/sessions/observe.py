@@ -12,6 +12,7 @@ from redis.exceptions import RedisError
 
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import BARE, Keys, KeysOf
+from orbiter_operator.budgets.models import Budgeted
 from orbiter_operator.kube.models import Profiled, Refusal, Workspace, read_model, read_status
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.rules import image_error, pod_error, role_error, shape_error
@@ -60,6 +61,7 @@ class SessionObserver:
         queue_address: Where Redis is, without a password.
         over_quota: Why nobody may add to the streams of a namespace, if so.
         not_served: Why no worker may run in a namespace, if so.
+        budget: How a session stands to the budgets of its namespace.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class SessionObserver:
         queue_address: str,
         over_quota: Callable[[str], str | None] = lambda namespace: None,
         not_served: Callable[[str], str | None] = lambda namespace: None,
+        budget: Callable[[ObservedSession], Budgeted | None] = lambda observed: None,
     ) -> None:
         self._store = store
         self._queues = queues
@@ -87,6 +90,7 @@ class SessionObserver:
         self._queue_address = queue_address
         self._over_quota = over_quota
         self._not_served = not_served
+        self._budget = budget
         self._heard: dict[str, str] = {}
         self._templates: dict[Key, tuple[tuple[str, int, Keys, str], str]] = {}
 
@@ -129,7 +133,7 @@ class SessionObserver:
         queue, queue_error = await self._read_queue(obj, keys, hold, ours=ours)
         template = "" if error or unread else self._template(key, obj, spec, keys, told)
         deployment = next(iter(self._store.deployments.of(key, uid)), None)
-        return ObservedSession(
+        observed = ObservedSession(
             namespace=key.namespace,
             name=key.name,
             uid=uid,
@@ -154,6 +158,7 @@ class SessionObserver:
             not_served=not_served,
             profile=told,
         )
+        return observed.model_copy(update={"budget": self._budget(observed)})
 
     async def _profile(
         self, key: Key, obj: Object, deployment: DeploymentState | None

@@ -1,8 +1,9 @@
 """What to do about one POSession: the one place where it is decided whether a session sleeps.
 
 `plan_session(observed, now)` is pure. A session is awake while it has work or has had some lately,
-and never while it is suspended, a duplicate or cannot be run. A turn that goes on is always left to
-end. A session whose last pod has not ended is not woken yet: two workers would share one name.
+and never while it is suspended, a duplicate, cannot be run or cannot be paid. A turn that goes on
+is always left to end. A session whose last pod has not ended is not woken yet: two workers would
+share one name.
 """
 
 from datetime import datetime, timedelta
@@ -138,6 +139,11 @@ def _wanted(observed: ObservedSession, now: datetime) -> Wanted:
         return Wanted(1 if awake and (queue is None or is_busy(observed)) else 0)
     if queue is None:
         return Wanted(1 if awake else 0)
+    if observed.unpaid:
+        # Its worker begins no further turn. A message that an earlier one died of is no turn yet.
+        said = queue.state.state == "busy" if queue.state else is_busy(observed)
+        again = observed.budget.again if observed.budget and queue.waiting else None
+        return Wanted(1 if awake and said else 0, again)
     if not awake:
         if not queue.waiting:
             return Wanted(0)
@@ -219,6 +225,8 @@ def _view(
     if observed.spec.operating_mode == "Suspended":
         text = "spec.operatingMode is Suspended: messages wait until it is Running"
         return View("Busy" if working else "Suspended", "Suspended", text)
+    if observed.unpaid and observed.budget and queue.waiting and not wanted.replicas:
+        return View("Waiting", observed.budget.reason, observed.budget.message)
     if wanted.replicas and problem is not None:
         return View("Failed" if problem.lasting else "Waking", problem.reason, problem.message)
     view = _on_its_way(observed, wanted)

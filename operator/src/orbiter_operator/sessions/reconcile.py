@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from orbiter_contracts import WorkerLifecycleEvent
 from orbiter_contracts.queues import BARE, Keys, KeysOf
+from orbiter_operator.budgets.store import Budgets
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.events import EventPoster
 from orbiter_operator.kube.informer import Informer, refresh
@@ -30,12 +31,14 @@ from orbiter_operator.runtime.reconciler import WORKERS, Reconciler, WorkQueue
 from orbiter_operator.runtime.supervisor import Part, every
 from orbiter_operator.sessions import cache
 from orbiter_operator.sessions.cache import EVERY_SECONDS, SessionCache, SessionResync, worker_id_of
+from orbiter_operator.sessions.charges import TurnCharges
 from orbiter_operator.sessions.executor import SessionExecutor
 from orbiter_operator.sessions.metrics import SessionMetrics
 from orbiter_operator.sessions.migration import Migration, keys_to_wipe
 from orbiter_operator.sessions.models import ObservedSession
 from orbiter_operator.sessions.observe import SessionObserver
 from orbiter_operator.sessions.plan import SessionPlan, plan_session
+from orbiter_operator.sessions.refusals import Refusals
 from orbiter_operator.sessions.streams import SessionQueues, registry_key
 from orbiter_operator.sessions.users import SessionUsers
 from orbiter_operator.sessions.wake import Waker
@@ -56,17 +59,15 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
     Args:
         queue: Where keys come back to.
         store: POSessions, Deployments and Pods.
-        queues: The sessions' keys in Redis.
-        users: The sessions' users of Redis.
         observer: Collects what a decision depends on.
         executor: Carries plans out.
+        charges: What turns cost the namespaces' budgets.
         waker: Told which sessions to watch for messages.
         metrics: Where what happens is counted.
         keys: Which keys a namespace has.
         kube: The API client, for a session that turns out to be out of date.
         measure: Called with the seconds a pass took and whether it succeeded.
-        image_patience: How long an image may fail to be pulled.
-        clock: The time.
+        decide: Decides what to do about a session.
     """
 
     def __init__(
@@ -74,30 +75,24 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
         *,
         queue: WorkQueue[Key],
         store: SessionCache,
-        queues: SessionQueues,
-        users: SessionUsers,
         observer: SessionObserver,
         executor: SessionExecutor,
+        charges: TurnCharges,
         waker: Waker[Key],
         metrics: SessionMetrics,
         keys: KeysOf,
         kube: Kube,
         measure: Callable[[float, bool], None],
-        image_patience: timedelta,
-        clock: Callable[[], datetime],
+        decide: Callable[[ObservedSession], SessionPlan],
     ) -> None:
         super().__init__(queue=queue, retried=RETRIED, measure=measure)
         self._store = store
-        self._queues = queues
-        self._users = users
         self._observer = observer
-        self._executor = executor
+        self._executor, self._charges = executor, charges
         self._waker = waker
         self._metrics = metrics
-        self._keys = keys
-        self._kube = kube
-        self._image_patience = image_patience
-        self._clock = clock
+        self._keys, self._kube = keys, kube
+        self._decide = decide
 
     async def tidy_up(self, key: Key) -> bool:
         """Delete what deleted sessions of this name have left, once their pods have ended."""
@@ -111,8 +106,8 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
             own, *others = keys_to_wipe(obj, self._keys(key.namespace))
             record = cache.record_of(obj, own)
             shared = any(other != key for other in self._store.with_worker(worker_id_of(obj)))
-            await self._users.remove(key)
-            await self._queues.wipe(record, *others, shared=shared)
+            await self._charges.gone(key, uid, record)
+            await self._executor.tidy(key, record, others, shared=shared)
             self._observer.forget(key, record.worker_id)
             self._store.tidied(key, uid)
             log.info("session deleted", session=str(key), kept=record.retain or shared)
@@ -136,12 +131,14 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
 
     def plan(self, observed: ObservedSession) -> SessionPlan:
         """Decide what to do about it."""
-        return plan_session(observed, self._clock(), image_patience=self._image_patience)
+        return self._decide(observed)
 
     async def execute(
         self, key: Key, obj: Object, observed: ObservedSession, decision: SessionPlan
     ) -> bool:
-        """Act, then watch for messages or leave that to the worker."""
+        """Pay for a turn and act, then watch for messages or leave that to the worker."""
+        if await self._charges.before(key, observed, decision):
+            return True
         await self._executor.run(key, obj, observed, decision)
         if decision.watch == "input" and observed.queue is not None:
             source = observed.keys.po_input(observed.worker_id)
@@ -150,7 +147,7 @@ class SessionReconciler(Reconciler[Key, ObservedSession, SessionPlan]):
             self._waker.unwatch(key)
         if decision.requeue:
             self._queue.add(key)
-        return decision.reobserve
+        return await self._charges.after(observed, decision) or decision.reobserve
 
     async def learn(
         self, key: Key, error: Exception, learned: dict[str, Any]
@@ -181,6 +178,7 @@ class Sessions:
         events: Posts Kubernetes Events.
         metrics: Where sessions are counted.
         profiles: Which profile each session has.
+        budgets: What their turns may cost.
         defaults: What is the same for all workers.
         allowed: Raises unless this replica is the active one.
         measure: Called with the seconds a pass took and whether it succeeded.
@@ -202,6 +200,7 @@ class Sessions:
         events: EventPoster,
         metrics: SessionMetrics,
         profiles: Profiles,
+        budgets: Budgets,
         defaults: WorkerDefaults,
         allowed: Callable[[], None],
         measure: Callable[[float, bool], None],
@@ -217,6 +216,9 @@ class Sessions:
         registry = registry_key(settings.lease_namespace, settings.lease_name)
         queues, migration = SessionQueues(redis, registry), Migration(redis)
         session_users = SessionUsers(users, shared_secret=(defaults.redis_secret, PO_KEY))
+        patience = timedelta(seconds=settings.image_pull_timeout_seconds)
+        budgets.serve(cache.KIND, self.store.knows, self.queue.add)
+        charges = TurnCharges(budgets, queues, Refusals(redis), allowed, clock)
         self.waker: Waker[Key] = Waker(redis=redis, reader=reader, woken=self._message)
         self._observer = SessionObserver(
             store=self.store,
@@ -229,10 +231,12 @@ class Sessions:
             queue_address=settings.redis_address,
             over_quota=quotas.why,
             not_served=not_served,
+            budget=charges.told,
         )
         executor = SessionExecutor(
             kube=kube,
             store=self.store,
+            queues=queues,
             users=session_users,
             profiles=profiles,
             events=events,
@@ -244,17 +248,15 @@ class Sessions:
         self._reconcile = SessionReconciler(
             queue=self.queue,
             store=self.store,
-            queues=queues,
-            users=session_users,
             observer=self._observer,
             executor=executor,
+            charges=charges,
             waker=self.waker,
             metrics=metrics,
             keys=tenants.keys,
             kube=kube,
             measure=measure,
-            image_patience=timedelta(seconds=settings.image_pull_timeout_seconds),
-            clock=clock,
+            decide=lambda observed: plan_session(observed, clock(), image_patience=patience),
         )
         self._resync = SessionResync(
             store=self.store,
@@ -267,10 +269,8 @@ class Sessions:
             every=resync,
         )
         informer = partial(Informer, kube, namespaces=settings.watch_namespaces)
-        self.children = (
-            informer(DEPLOYMENTS, self.store.deployments, selector=SELECTOR),
-            informer(PODS, self.store.pods, selector=_PODS),
-        )
+        deployments = informer(DEPLOYMENTS, self.store.deployments, selector=SELECTOR)
+        self.children = (deployments, informer(PODS, self.store.pods, selector=_PODS))
         self.informers = (informer(PO_SESSIONS, self.store), *self.children)
 
     def parts(self) -> dict[str, Part]:

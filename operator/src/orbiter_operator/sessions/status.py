@@ -1,11 +1,12 @@
 """How a session's state of affairs is written down: phase, conditions and what it has cost.
 
-Pure. Conditions, each with a reason; the last two are there only while they are True:
+Pure. Conditions, each with a reason; Reconciling and Stalled are there only while they are True:
 
 - Available: a message sent now is answered; a sleeping session is available.
 - Awake: its worker runs.
 - Persisted: the agent's memory of the conversation outlives its pod.
 - DeadLetters: some messages were given up; good when it is False.
+- BudgetReserved: the money of its next turn is put aside; only where its namespace has budgets.
 - Ready: it is as its spec wants it, available or suspended, as kstatus reads objects of any kind
   (sigs.k8s.io/cli-utils, pkg/kstatus).
 - Reconciling: it is not, and will be by itself.
@@ -23,7 +24,7 @@ from orbiter_operator.kube.models import Condition, ConditionStatus, Event, Prof
 from orbiter_operator.sessions.models import ObservedSession, SessionPhase, SessionStatus
 
 _QUIET = ("Suspended", "QueueUnavailable")
-_PASSES = ("QueueUnavailable", "RedisQuotaExceeded")
+_PASSES = ("QueueUnavailable", "RedisQuotaExceeded", "BudgetExceeded")
 _WHY = {
     "Idle": "nothing was said for longer than spec.rotation.afterIdleSeconds",
     "Tokens": "the conversation has used more than spec.rotation.maxTokens",
@@ -68,6 +69,7 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
         _persisted(observed),
         _dead_letters(observed),
         *_readiness(view),
+        *_budget(observed, view),
     )
     changes: dict[str, object] = {
         "phase": view.phase,
@@ -128,6 +130,7 @@ def _worker_state(old: SessionStatus, state: POState) -> dict[str, object]:
         "turns": max(state.turns, old.turns or 0),
         "rotations": max(state.rotations, old.rotations or 0),
         "usage": usage if usage != TaskUsage() else old.usage,
+        "unpriced": max(state.unpriced, old.unpriced or 0) or old.unpriced,
     }
 
 
@@ -150,6 +153,14 @@ def _readiness(view: View) -> tuple[ConditionState, ...]:
         ConditionState("Ready", "False", view.reason, view.message),
         ConditionState(why, "True", view.reason, view.message),
     )
+
+
+def _budget(observed: ObservedSession, view: View) -> tuple[ConditionState, ...]:
+    told = observed.budget
+    if told is None or not (told.held or view.phase == "Waiting"):
+        return ()
+    status: ConditionStatus = "True" if told.held else "False"
+    return (ConditionState("BudgetReserved", status, told.reason, told.message),)
 
 
 def _awake(view: View) -> ConditionState:
@@ -214,6 +225,7 @@ def events(observed: ObservedSession, status: SessionStatus) -> tuple[Event, ...
             _given_up(observed, status),
             _turned(observed, status, "Available"),
             _turned(observed, status, "Persisted"),
+            _over_budget(observed, status),
         )
         if event is not None
     )
@@ -252,5 +264,15 @@ def _turned(observed: ObservedSession, status: SessionStatus, kind: str) -> Even
     if new is None or new.status != "False" or new.reason in (*_QUIET, "Disabled"):
         return None
     if old is not None and old.status == "False" and old.reason == new.reason:
+        return None
+    return Event(kind="Warning", reason=new.reason, message=new.message, attempt=status.turns or 0)
+
+
+def _over_budget(observed: ObservedSession, status: SessionStatus) -> Event | None:
+    """It is awake without room for its turn, because its budget only warns."""
+    new, old = status.condition("BudgetReserved"), observed.status.condition("BudgetReserved")
+    if new is None or (new.status, new.reason) != ("True", "BudgetExceeded"):
+        return None
+    if old is not None and (old.status, old.reason) == (new.status, new.reason):
         return None
     return Event(kind="Warning", reason=new.reason, message=new.message, attempt=status.turns or 0)

@@ -33,6 +33,8 @@ _AT_ONCE = 100
 _STATE = tuple(POState.model_fields)
 _STATE_BYTES = 4096
 """How long a field of a session's state may be; the longest are a rotation and a snapshot."""
+ALLOWED = "turns_allowed"
+"""The field of a session's state that is the operator's."""
 _ANOTHERS = "-"
 """No reason to hold a worker is written so; see OBSERVE."""
 _GROUP = """
@@ -218,6 +220,14 @@ class SessionQueues:
         if any([await self._repair.repair(name) for name in odd]):
             found = await run()
         return queue_state(found)
+
+    async def allow(self, keys: Keys, worker_id: str, turns: int | None) -> None:
+        """Say how many turns a worker may begin; None for any number."""
+        state = keys.po_state(worker_id)
+        if turns is None:
+            await self._redis.hdel(state, ALLOWED)
+        else:
+            await self._redis.hset(state, ALLOWED, str(turns))
 
     async def waiting(self, streams: Sequence[str]) -> dict[str, int]:
         """How many messages wait in each stream or are held by its worker; -1: observe it."""

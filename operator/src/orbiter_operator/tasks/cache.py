@@ -57,6 +57,10 @@ class TaskCache(ObjectCache):
         obj = self.get(Key(namespace, name))
         return None if obj is None or phase_of(obj) in FINAL else str(obj["metadata"]["uid"])
 
+    def is_unfinished(self, key: Key, uid: str) -> bool:
+        """Whether a task of this key and uid is there, and not over."""
+        return self.unfinished(key.namespace, key.name) == uid
+
     def children(self, key: Key, uid: str) -> dict[str, Any]:
         """The Jobs and Pods of a task, in their order, as `Observed` has them."""
         jobs: list[JobState] = self.jobs.of(key, uid)

@@ -33,6 +33,7 @@ class ClusterObject(BaseModel):
     message: str = ""
     attempts: int = 0
     turns: int = 0
+    unpriced: int = 0
     created_at: datetime | None = None
     active_at: datetime | None = None
     labels: dict[str, str] = {}
@@ -181,7 +182,7 @@ class CostsQuery(BaseModel):
 class CostRow(BaseModel):
     """What something costs: a day, a namespace, an agent or a label's value.
 
-    `without_cost` counts attempts of tasks and answers of sessions that have told no cost.
+    `without_cost` counts attempts of tasks and turns of sessions that have told no cost.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -133,13 +133,13 @@ def _notes(total: CostSum, keys: Sequence[str], rest: float) -> list[str]:
     notes = []
     if total.without_cost:
         notes.append(
-            f"NO COST: {total.without_cost:,} attempts of tasks or answers of sessions have told "
+            f"NO COST: {total.without_cost:,} attempts of tasks or turns of sessions have told "
             "no cost (yet); they are not in the sums"
         )
     if rest:
         notes.append(
-            f"{rest:,.4f} USD of it were charged to AgentBudgets and are told by no task that is "
-            "there: of deleted tasks, and of attempts that told no cost"
+            f"{rest:,.4f} USD of it were charged to AgentBudgets and are told by nothing that is "
+            "there: of what was deleted, and of attempts and turns that told no cost"
         )
     if "day" in keys:
         notes.append("sessions are left out: what one has cost is one sum of all its days")

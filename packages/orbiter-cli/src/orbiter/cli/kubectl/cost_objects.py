@@ -104,19 +104,27 @@ def costs(
     """
     told = {budget: 0.0 for budget in known if budget.since >= since}
     for item in objects(kubectl, "agenttasks", namespace):
-        cost = cost_of(item, "task")
-        for budget in told:
-            if budget.namespace == cost.namespace and _may_be_in(cost, budget):
-                told[budget] += cost.usd or 0.0
-        yield cost
+        yield _counted(cost_of(item, "task"), told)
     for item in _allowed(kubectl, "posessions", namespace, left_out):
-        yield cost_of(item, "session")
+        yield _counted(cost_of(item, "session"), told)
     yield from _beyond(told)
 
 
+def _counted(cost: Cost, told: dict[Budget, float]) -> Cost:
+    """The cost, noted with every budget that may have been charged it."""
+    for budget in told:
+        if budget.namespace == cost.namespace and _may_be_in(cost, budget):
+            told[budget] += cost.usd or 0.0
+    return cost
+
+
 def _may_be_in(cost: Cost, budget: Budget) -> bool:
-    """Whether what a task has cost may have been charged in a budget's period."""
-    return not cost.over or (cost.active_at is not None and cost.active_at >= budget.since)
+    """Whether what a task or a session has cost may have been charged in a budget's period.
+
+    Of a session it may be a part: it is charged turn by turn, and tells one sum of all its turns.
+    """
+    at_work = cost.kind == "task" and not cost.over
+    return at_work or (cost.active_at is not None and cost.active_at >= budget.since)
 
 
 def _beyond(told: dict[Budget, float]) -> Iterator[Cost]:

@@ -93,7 +93,7 @@ def _phase(found: Found) -> str:
 
 
 def _over(found: Found) -> bool:
-    return _phase(found) in (*ENDED, "InputRequired", "Asleep", "Suspended")
+    return _phase(found) in (*ENDED, "InputRequired", "Asleep", "Waiting", "Suspended")
 
 
 def _no_pod(found: Found, attempt: int | None) -> CommandError:

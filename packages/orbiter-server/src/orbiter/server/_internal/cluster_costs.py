@@ -78,7 +78,7 @@ def _cost(found: ClusterObject, kind: "Kind") -> "Cost":
         labels=found.labels,
         input_tokens=found.input_tokens,
         output_tokens=found.output_tokens,
-        without_cost=begun if found.cost_usd is None else 0,
+        without_cost=max(begun, found.unpriced) if found.cost_usd is None else found.unpriced,
     )
 
 

@@ -40,6 +40,7 @@ def brief_of(item: Object) -> ClusterObject:
         message=_message(spec, status)[:200],
         attempts=attempts_of(item),
         turns=_count(status.get("turns") or usage.get("turns")),
+        unpriced=_count(status.get("unpriced")),
         created_at=created,
         active_at=next((at for at in map(_moment, active) if at is not None), created),
         labels=dict(islice(_labels(meta), MOST_LABELS)),

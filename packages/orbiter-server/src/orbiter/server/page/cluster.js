@@ -9,7 +9,7 @@ const REFRESH = 2000;
 const NEWEST = 200;
 const PHASES = {
   tasks: ["Pending", "Running", "InputRequired", "Completed", "Failed", "Cancelled"],
-  sessions: ["Asleep", "Waking", "Ready", "Busy", "Suspended", "Failed"],
+  sessions: ["Asleep", "Waiting", "Waking", "Ready", "Busy", "Suspended", "Failed"],
 };
 const NAME = /^[a-z0-9.-]+$/;
 const AGENTS = ["claude", "codex", "factory", "gemini", "opencode", "orbiter"];
