@@ -17,7 +17,8 @@ from support.redis_server import running_server
 from orbiter_contracts import queues, redis_users, scripts
 from orbiter_contracts.functions import library
 from orbiter_contracts.lease_scripts import RELEASE, TAKE
-from orbiter_operator.sessions.streams import OBSERVE, registry_key
+from orbiter_operator.sessions.refusals import HEADS, REFUSE
+from orbiter_operator.sessions.streams import ALLOWED, OBSERVE, registry_key
 from orbiter_operator.streams.quota import COUNT_PAGE
 from orbiter_operator.streams.reader import LAST_ID
 from orbiter_operator.streams.retention import MOST_ENTRIES, REPAIR
@@ -189,6 +190,23 @@ def test_the_operator_looks_after_a_session_to_its_end(login: Login) -> None:
         ("po", queues.BARE.po_lease("default.anna")),
     ],
 )
+def test_the_operator_says_how_many_turns_are_paid_for_and_answers_those_that_are_not(
+    login: Login,
+) -> None:
+    operator, worker = login("operator"), login("po")
+    state = queues.BARE.po_state("default.anna")
+    operator.hset(state, ALLOWED, "1")
+    assert worker.hget(state, ALLOWED) == "1"
+    operator.hdel(state, ALLOWED)
+    operator.xgroup_create(PO_INPUT, queues.PO_GROUP, id="0", mkstream=True)
+    entry = login(CHAT).xadd(PO_INPUT, {"data": '{"request_id": "r-1"}'})
+    heads = operator.eval(HEADS, 1, PO_INPUT, 50, 14, "data", 1000)
+    assert heads == [[entry, '{"request_id":']]
+    words = (PO_INPUT, PO_OUTPUT, queues.PO_GROUP, entry, "{}", "data")
+    assert [operator.eval(REFUSE, 2, *words) for _ in range(2)] == [1, 0]
+    assert (operator.xlen(PO_INPUT), operator.xlen(PO_OUTPUT)) == (0, 1)
+
+
 def test_a_worker_takes_the_lease_of_its_name_and_gives_it_back(
     login: Login, user: str, key: str
 ) -> None:

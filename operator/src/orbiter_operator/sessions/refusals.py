@@ -19,7 +19,7 @@ _HEAD_BYTES = 256 * 1024
 """How much of a message is read: as much as a worker reads of one that it cannot use."""
 _ENOUGH_BYTES = 512 * 1024
 
-_HEADS = """
+HEADS = """
 local found, total = {}, 0
 for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', ARGV[1])) do
   local head = ''
@@ -38,7 +38,7 @@ KEYS: the input. ARGV: how many at most, how many bytes of each, the field that 
 after how many bytes of all to stop.
 """
 
-_REFUSE = """
+REFUSE = """
 if redis.call('XDEL', KEYS[1], ARGV[2]) == 0 then return 0 end
 redis.pcall('XACK', KEYS[1], ARGV[1], ARGV[2])
 redis.call('XADD', KEYS[2], '*', ARGV[4], ARGV[3])
@@ -58,8 +58,8 @@ class Refusals:
     """
 
     def __init__(self, redis: Redis) -> None:
-        self._heads = redis.register_script(_HEADS)
-        self._refuse = redis.register_script(_REFUSE)
+        self._heads = redis.register_script(HEADS)
+        self._refuse = redis.register_script(REFUSE)
 
     async def answer(
         self, keys: Keys, worker_id: str, user_id: int, reason: str, why: str, now: datetime
