@@ -112,6 +112,36 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
         "it needs a domain of one's own",
     ),
     (
+        "names of transcripts without end, and a million transcripts without an entry",
+        "operator/tests/test_operator_transcripts.py::"
+        "test_names_without_end_and_transcripts_without_entries_are_not_held",
+        "it ends the operator of the cluster where nothing stops it",
+    ),
+    (
+        "a flood of tokens that are nobody's, and of questions about rights",
+        "packages/orbiter-server/tests/test_server_kubernetes_flood.py::"
+        "test_tokens_that_are_nobodys_keep_nobody_waiting_who_is_known",
+        "it holds up the whole server where nothing stops it",
+    ),
+    (
+        "a viewer who looks at all transcripts that the server can show",
+        "packages/orbiter-server/tests/test_server_viewers.py::"
+        "test_one_person_keeps_nobody_else_from_looking",
+        "it holds up the whole server where nothing stops it",
+    ),
+    (
+        "a call that hides from who approves it",
+        "packages/orbiter-server/tests/test_server_browser_inbox.py::"
+        "test_what_is_not_shown_whole_is_not_approved",
+        "a person looks, in a browser",
+    ),
+    (
+        "words that take a viewer's browser for ever to show",
+        "packages/orbiter-server/tests/test_server_browser_hostile.py::"
+        "test_a_text_that_takes_long_to_read_does_not_hold_up_the_page",
+        "a person looks, in a browser",
+    ),
+    (
         "the containers, volumes and variables of the installation's own pod template",
         "operator/tests/test_operator_installation.py::"
         "test_what_is_the_installations_own_is_not_for_a_spec_to_change_or_to_use",

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from support.eventually import eventually
 from support.redis_server import RedisServer, redis_server
 
-from orbiter.server._internal import cluster_detail, transcripts
+from orbiter.server._internal import batches, cluster_detail, transcripts
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.redis_access import Access
 from orbiter_contracts.queues import Keys
@@ -101,7 +101,7 @@ async def test_what_a_viewer_is_given_at_a_time_has_a_bound_and_all_of_it_comes(
         feed._keep(TextEvent(sequence=number, at=AT, attempt=1, text="x" * 1000))
     seen = [0]
     while batch := feed.behind(seen[-1]):
-        assert sum(len(text) for _, text in batch) < 2 * transcripts.BATCH_CHARACTERS
+        assert sum(len(text) for _, text in batch) < 2 * batches.MOST_AT_ONCE
         seen += [seq for seq, _ in batch]
     assert seen == [*range(301)]
     await feed.close()

@@ -6,7 +6,7 @@ import pytest
 from support.eventually import eventually
 from support.redis_server import redis_server
 
-from orbiter.server._internal import sse, transcripts
+from orbiter.server._internal import batches, sse, transcripts
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.redis_access import Access
 from orbiter_contracts.transcript import TextEvent
@@ -29,9 +29,9 @@ async def test_who_reads_slowly_is_given_little_at_a_time_and_nothing_is_lost():
         after = batch[-1][0]
         sizes.append(sum(len(text) for _, text in batch))
         seen += [seq for seq, _ in batch]
-    assert max(sizes) <= transcripts.BATCH_CHARACTERS
+    assert max(sizes) <= batches.MOST_AT_ONCE
     assert seen == list(range(1, 401))
-    feed._keep(TextEvent(sequence=400, at=AT, attempt=1, text="x" * transcripts.BATCH_CHARACTERS))
+    feed._keep(TextEvent(sequence=400, at=AT, attempt=1, text="x" * batches.MOST_AT_ONCE))
     assert [seq for seq, _ in feed.behind(400)] == [401], "what is too long alone goes alone"
 
 

@@ -7,12 +7,13 @@ by a `cut` event: a viewer that comes back goes on behind the last event that it
 
 import asyncio
 import logging
-import sys
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from orbiter.server._internal.batches import Batch, begin_of, cut_between, size_of
 from orbiter.server._internal.errors import RequestError, logged
+from orbiter.server._internal.pace import Pace
 from orbiter.server._internal.redis_access import Access, connected
 
 if TYPE_CHECKING:
@@ -24,17 +25,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("orbiter.server")
 MOST_BYTES = 1024 * 1024
 """Of one transcript, as it lies in memory, while somebody looks: all that Redis has of it."""
-_BESIDE_TEXT = 100
-"""Bytes of an event's number, and of the pair that the two are."""
-BATCH_CHARACTERS = 64 * 1024
-"""Of what one viewer is given at a time, unless it is one event: thousands may read slowly."""
 MOST_FEEDS = 200
 OF_A_PERSON = 50
 """Of these, so that nobody keeps all others from looking."""
 BLOCK_MS = 2000
 AGAIN_SECONDS = 1.0
 CANCEL_AGAIN_SECONDS = 0.25
-Batch = list[tuple[int, str]]
 Over = Callable[[], Awaitable[bool]]
 
 
@@ -55,6 +51,7 @@ class Transcripts:
     def __init__(self, access: Callable[[str], Awaitable[Access]]) -> None:
         self._access = access
         self._feeds: dict[Place, _Feed] = {}
+        self._paces = defaultdict[str, Pace](Pace)
 
     async def follow(
         self, place: Place, after: int, *, idle: float, over: Over, by: str | None = None
@@ -77,7 +74,8 @@ class Transcripts:
             access = await self._access(place.namespace)
             if place not in self._feeds:
                 self._require_room(by)
-                self._feeds[place] = _Feed(place, access, self._access)
+                pace = self._paces[place.namespace]
+                self._feeds[place] = _Feed(place, access, self._access, pace)
         feed = self._feeds[place]
         feed.viewers[by] += 1
         asked = False
@@ -127,8 +125,13 @@ class _Feed:
     """One transcript, read from its beginning as far as it is there."""
 
     def __init__(
-        self, place: Place, access: Access, anew: Callable[[str], Awaitable[Access]]
+        self,
+        place: Place,
+        access: Access,
+        anew: Callable[[str], Awaitable[Access]],
+        pace: Pace | None = None,
     ) -> None:
+        self._pace = pace or Pace()
         self.viewers = Counter[str | None]()
         self.read = False
         self.ended = False
@@ -145,15 +148,10 @@ class _Feed:
         """Return the next events behind one; a `cut` stands for those that are kept no longer."""
         if not self._events or self._events[-1][0] <= after:
             return []
-        first, size = self._events[0][0], 0
-        batch: Batch = [] if first <= after + 1 else [(first - 1, _cut(after, first))]
-        for event in self._events:
-            if event[0] > after:
-                size += len(event[1])
-                if batch and size > BATCH_CHARACTERS:
-                    break
-                batch.append(event)
-        return batch
+        first = self._events[0][0]
+        if first <= after + 1:
+            return begin_of([event for event in self._events if event[0] > after])
+        return begin_of([(first - 1, cut_between(after, first)), *self._events])
 
     async def more(self, seconds: float) -> bool:
         """Wait for something new; False when so many seconds were silent."""
@@ -211,16 +209,18 @@ class _Feed:
             "XREAD", "COUNT", ENTRIES_AT_ONCE, *block, "STREAMS", self._place.stream, position
         )
         reply = await connection.read_response()
-        entries = reply[0][1] if reply else ()
+        entries, size = reply[0][1] if reply else (), 0
         for identity, fields in entries:
             position = identity
             names_and_values = fields or ()
+            size += sum(map(len, names_and_values))
             found = dict(zip(names_and_values[::2], names_and_values[1::2], strict=False))
             for event in reader.take(read_entry(found)):
                 self._keep(event)
         self.read = self.read or len(entries) < ENTRIES_AT_ONCE
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+        await asyncio.sleep(self._pace.after(size))
         return position
 
     def _keep(self, event: "AnyEvent") -> None:
@@ -228,17 +228,8 @@ class _Feed:
         body = event.model_dump_json(exclude_none=True)
         text = f'{{"seq":{seq},{body[1:]}'
         self._events.append((seq, text))
-        self._bytes += _size(text)
+        self._bytes += size_of(text)
         while self._bytes > MOST_BYTES:
-            self._bytes -= _size(self._events.popleft()[1])
+            self._bytes -= size_of(self._events.popleft()[1])
         # a session's turns each have one: only a task's is the last
         self.ended = event.type == "verdict" and event.attempt > 0
-
-
-def _size(text: str) -> int:
-    """What an event takes: of a text one odd character makes four bytes of each."""
-    return sys.getsizeof(text) + _BESIDE_TEXT
-
-
-def _cut(after: int, first: int) -> str:
-    return f'{{"seq":{first - 1},"type":"cut","events":{first - 1 - after},"bytes":0}}'
