@@ -22,6 +22,7 @@ SETTINGS = (
     f"workers.maxConcurrentJobsByNamespace.{CROWDED}=5",
     f"adoption.namespace={NAMESPACE}",
     "triggers.enabled=true",
+    "triggers.webhooks.enabled=true",
     # A test has the API server refuse a Job for it.
     "workers.podTemplate.allow={spec.containers[worker].imagePullPolicy}",
 )
