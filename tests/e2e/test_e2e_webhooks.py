@@ -113,6 +113,7 @@ def test_a_signed_event_starts_a_task_once(world: World) -> None:
     world.until("its tasks have gone with it", lambda: not tasks(world, name))
 
 
+@pytest.mark.apart
 @pytest.mark.timeout(1500)
 def test_a_hundred_events_some_of_them_twice_while_everything_is_killed(world: World) -> None:
     name = f"stormy-{RUN}"
