@@ -1,5 +1,6 @@
 """Real CLI agents call tools of real MCP servers that the wrapper tells them of."""
 
+import json
 import os
 import subprocess
 import sys
@@ -135,3 +136,32 @@ async def test_the_agent_calls_their_tools_and_what_is_secret_is_in_no_file_and_
     for secret in (TOKEN, GIVEN):
         assert holding(secret, workers.home, workers.work) == []
         assert secret not in worker.output
+
+
+ELSEWHERE = "http://127.0.0.1:9/mcp"
+OWN = {
+    "claude": (".mcp.json", {"mcpServers": {"docs": {"type": "http", "url": ELSEWHERE}}}),
+    "codex": (".codex/config.toml", f'[mcp_servers.docs]\nurl = "{ELSEWHERE}"\n'),
+    "gemini": (".gemini/settings.json", {"mcpServers": {"docs": {"httpUrl": ELSEWHERE}}}),
+    "opencode": ("opencode.json", {"mcp": {"docs": {"type": "remote", "url": ELSEWHERE}}}),
+}
+"""What a repository may have of its own; droid is not here, because it lets that win."""
+
+
+@pytest.mark.parametrize("name", sorted(OWN))
+async def test_a_server_of_the_repository_does_not_take_the_place_of_one_of_the_task(
+    name: str, request: pytest.FixtureRequest, redis: Redis, server: int
+) -> None:
+    workers: RealWorkers = request.getfixturevalue(f"{name}_workers")
+    queues = Queues(redis)
+    await up(server)
+    path, content = OWN[name]
+    file = workers.work / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    bound = await queues.bound_task(f"[[tool: {TOOLS[name].format('docs')} {{}}]]\n[[result]]")
+    model = {"AGENT_MODEL": SAYS_ITSELF[name]} if name in SAYS_ITSELF else {}
+    given = servers(server, workers.work / "begun")
+    assert await workers.start(**bound, **given, **model).exit_code(seconds=280) == 0
+    [told] = [event for event in await seen(redis) if event.type == "tool_result"]
+    assert str(server) in told.content, told.error
