@@ -252,6 +252,28 @@ def test_a_variable_by_which_the_worker_would_run_others_code_is_refused(name):
     assert (why(agent={"env": given}) or "").startswith(f"spec.agent.env is {name!r}, by which")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("AGENT_MODEL", "AGENT_MAX_COST_USD", "AGENT_ENV", "AGENT_MCP_SERVERS"),
+        *("AGENT_MCP_SECRET_1", "AGENT_INSTRUCTIONS_FILE", "AGENT_SKILLS_DIR"),
+    ],
+)
+def test_what_a_profile_may_keep_for_itself_is_said_by_no_variable(name):
+    given = [{"name": name, "value": "x"}]
+    anything = DEFAULTS._replace(template_fields=("spec",))
+    for fields, where in (
+        ({"agent": {"env": given}}, "spec.agent.env"),
+        (worker(env=given), "spec.podTemplate.spec.containers[worker].env"),
+    ):
+        said = f"{where} is {name!r}, which a field of spec.agent says; write that"
+        assert why(anything, **fields) == said
+
+
+def test_the_file_of_an_orbiter_agent_is_a_variable_of_ones_own():
+    assert why(agent={"env": [{"name": "AGENT_FILE", "value": "agents/a.yaml"}]}) is None
+
+
 @pytest.mark.parametrize("name", ["GIT_AUTHOR_NAME", "PYTHONPATH", "NODE_OPTIONS", "LDFLAGS"])
 def test_a_variable_that_only_the_agents_programs_heed_is_its_own(name):
     assert why(agent={"env": [{"name": name, "value": "x"}]}) is None

@@ -12,6 +12,15 @@ CLONE: Final = "clone"
 PUSH: Final = "push"
 """Arguments of the worker's image: which of those containers it is."""
 
+OF_AGENT_FIELDS: Final = (
+    *("AGENT_TYPE", "AGENT_MODEL", "AGENT_MAX_TURNS", "AGENT_MAX_COST_USD", "AGENT_SYSTEM_PROMPT"),
+    *("AGENT_ENV", "AGENT_MCP_*", "AGENT_INSTRUCTIONS*", "AGENT_SKILLS_DIR"),
+)
+"""Variables that tell a worker what fields of `spec.agent` say; `*` is any end.
+
+Who could set one beside its field would go around what a profile lets nobody change.
+"""
+
 
 def agent_environment(
     kind: str,

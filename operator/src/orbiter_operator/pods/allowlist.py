@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from orbiter_contracts.bounds import one_line
+from orbiter_contracts.environment import OF_AGENT_FIELDS
 from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
 from orbiter_operator.pods.overlay import MERGE_KEYS
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults
@@ -60,7 +61,10 @@ _SPREAD: Node = {
 }
 _COMMANDS: Node = {NEVER: "what the worker's container runs is not the spec's to choose"}
 _PROCESSES: Node = {NEVER: "other containers would see the worker's processes"}
-_VARIABLES: Node = {NONE_OF: list(IDENTITY), WHY: "set by Orbiter; choose another name"}
+_VARIABLES: Node = {
+    NONE_OF: [*IDENTITY, *OF_AGENT_FIELDS],
+    WHY: "set by Orbiter; choose another name",
+}
 _SECRETS: Node = {NONE_OF: OUR_SECRETS, WHY: "a Secret of Orbiter itself; name one of your own"}
 TABLE: Node = {
     "metadata": {
