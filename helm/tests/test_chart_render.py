@@ -38,6 +38,7 @@ PROFILES = "orbiter-system-orbiter-operator-profiles"
 LEASE_RIGHTS = {("coordination.k8s.io", "leases"): {"get", "update", "create"}}
 SECRET_RIGHTS = {("", "secrets"): {"create", "patch", "delete"}, ("", "serviceaccounts"): {"get"}}
 FORMER = "orbiter-redis"
+WEBHOOK_SECRETS = ("orbiter-webhooks", "orbiter-webhooks-key")
 OURS = ["orbiter-developer", "orbiter-chat", "orbiter-producer", "orbiter-transcript"]
 EXTERNAL = "redis.external.existingSecret=mine"
 SELECTS = "workers.namespaceSelector.matchLabels.team=yes"
@@ -377,7 +378,7 @@ def test_no_worker_may_have_a_secret_of_the_installation(
     cluster: Cluster, changes: tuple[str, ...], protected: list[str]
 ) -> None:
     told = environment(render(cluster, *changes))["ORBITER_PROTECTED_SECRETS"]
-    ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*", FORMER, *OURS]
+    ours = ["sh.helm.release.v1.orbiter.*", "orbiter-session-*", *WEBHOOK_SECRETS, FORMER, *OURS]
     assert told == ",".join([*ours, *protected, "orbiter-artifacts"])
 
 
