@@ -29,7 +29,9 @@ pytest_plugins = [
 ]
 
 # A shared machine is slow now and then; how long one example takes is no property of the code.
-hypothesis.settings.register_profile("shared-machine", deadline=None)
+hypothesis.settings.register_profile(
+    "shared-machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 hypothesis.settings.load_profile("shared-machine")
 
 
