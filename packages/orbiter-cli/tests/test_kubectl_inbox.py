@@ -10,9 +10,8 @@ from support.front_end import StubWorker, server, worker
 from support.redis_server import RedisServer
 from typer.testing import CliRunner, Result
 
-from orbiter.cli.kubectl.inbox import whole
 from orbiter.cli.kubectl.main import app
-from orbiter.cli.kubectl.questions import Waiting
+from orbiter.cli.kubectl.questions import Waiting, whole
 from orbiter.cli.kubectl.top import render, working
 from orbiter_contracts import POWorkerOutput, encode
 

@@ -1,12 +1,15 @@
 """`kubectl orbiter` and tasks under way: watched, answered, cancelled."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from support.fake_kubectl import FakeKubectl, a_task, kubectl
 from typer.testing import CliRunner, Result
 
 from orbiter.approval import InputCall
+from orbiter.cli.kubectl import answer
+from orbiter.cli.kubectl.client import Kubectl, Scope
 from orbiter.cli.kubectl.main import app
 
 __all__ = ["kubectl"]
@@ -141,6 +144,22 @@ def test_a_decision_says_which_call_was_seen(kubectl: FakeKubectl) -> None:
     assert json.loads(given["text"]) == {
         "digest": CALL.digest, "text": "it is too late", "decision": "deny"
     }  # fmt: skip
+
+
+def test_who_is_asked_at_a_terminal_sees_the_call(
+    kubectl: FakeKubectl, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubectl.has(a_task(phase="InputRequired", inputRequest=WAITS))
+    monkeypatch.setattr(answer, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setattr("builtins.input", lambda prompt: "approve")
+    assert answer.run_answer(
+        Kubectl(Scope()), "hello", None, wait=False, timeout=None, as_json=False
+    ) == 0  # fmt: skip
+    shown = capsys.readouterr().err
+    assert 'refund({"order": 7})' in shown
+    assert "Type approve, or deny and a reason." in shown
+    (given,) = spec_of(kubectl, "hello")["input"]
+    assert json.loads(given["text"])["digest"] == CALL.digest
 
 
 def test_a_request_that_is_none_is_answered_in_words(kubectl: FakeKubectl) -> None:

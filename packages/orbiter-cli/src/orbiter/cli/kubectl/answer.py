@@ -5,6 +5,7 @@ from typing import Any
 
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.identity import username
+from orbiter.cli.kubectl.questions import of_task, whole
 from orbiter.cli.kubectl.references import RESOURCES, Found, resolve
 from orbiter.cli.kubectl.watch import follow, question_of
 from orbiter.cli.ui.input import given_or_read, parse_seconds
@@ -26,11 +27,11 @@ def run_answer(
     """Add an answer to a task's `spec.input`."""
     patience = parse_seconds(timeout)
     found = resolve(kubectl, name, ("AgentTask",))
-    question = question_of(found.object)
-    if question is None:
+    asked = of_task(found.object)
+    if asked is None:
         raise _asks_nothing(found)
     if text is None and sys.stdin.isatty():
-        say(question[1], err=True)
+        say(whole(asked), err=True)
         text = input("> ")
     give(kubectl, found, given_or_read(text, "an answer"))
     say(f"agenttask/{found.name} answered", err=wait)

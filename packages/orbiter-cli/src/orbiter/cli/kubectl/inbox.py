@@ -9,7 +9,7 @@ import typer
 
 from orbiter.cli.kubectl.answer import give
 from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.questions import Waiting, inside, waiting
+from orbiter.cli.kubectl.questions import Waiting, inside, waiting, whole
 from orbiter.cli.kubectl.references import Found
 from orbiter.cli.kubectl.session_answer import QuestionGoneError, give_session
 from orbiter.cli.ui.outcome import CommandError, ExitCode
@@ -17,7 +17,6 @@ from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import ago, aligned, one_line
 
 _QUESTION: Final = 70
-_ARGUMENTS: Final = 40_000
 _EMPTY: Final = "nothing waits for a person"
 
 
@@ -49,28 +48,6 @@ def table(found: list[Waiting], now: datetime) -> str:
         asks = (each.kind, one_line(each.question, _QUESTION))
         rows.append((str(number), each.namespace, each.reference, since, *asks))
     return aligned(rows)
-
-
-def whole(each: Waiting) -> str:
-    """A question with all that one has to know to answer it."""
-    lines = [f"{each.reference} in namespace {each.namespace} asks:", each.question]
-    for call in each.calls:
-        tool, arguments = _seen(str(call.get("tool", "")))[1:-1], _seen(call.get("arguments", {}))
-        lines.append(f"  {tool}({arguments[:_ARGUMENTS]})")
-        if (more := len(arguments) - _ARGUMENTS) > 0:
-            read = f"kubectl get at {each.name} -n {each.namespace} -o yaml"
-            lines.append(f"  {more} characters of these arguments are NOT shown: {read}")
-    if each.kind == "approval":
-        lines.append("Type approve, or deny and a reason. An empty line leaves it.")
-    else:
-        lines.append("Type the answer. An empty line leaves it.")
-    return "\n".join(lines)
-
-
-def _seen(value: object) -> str:
-    """As JSON in which nothing hides: what is approved is what was read."""
-    text = json.dumps(value, ensure_ascii=False)
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def _choose(found: list[Waiting]) -> Waiting | None:

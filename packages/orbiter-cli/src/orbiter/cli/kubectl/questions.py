@@ -1,5 +1,6 @@
 """What waits for a person: questions and approvals of tasks, and of sessions."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 BOTH: Final = ",".join(RESOURCES.values())
 """Both kinds in one call of kubectl."""
+_ARGUMENTS: Final = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,28 @@ class Waiting:
         return told | {"id": self.id} | ({} if self.of_session else {"calls": self.calls})
 
 
+def whole(each: Waiting) -> str:
+    """A question with all that one has to know to answer it."""
+    lines = [f"{each.reference} in namespace {each.namespace} asks:", each.question]
+    for call in each.calls:
+        tool, arguments = _seen(str(call.get("tool", "")))[1:-1], _seen(call.get("arguments", {}))
+        lines.append(f"  {tool}({arguments[:_ARGUMENTS]})")
+        if (more := len(arguments) - _ARGUMENTS) > 0:
+            read = f"kubectl get at {each.name} -n {each.namespace} -o yaml"
+            lines.append(f"  {more} characters of these arguments are NOT shown: {read}")
+    if each.kind == "approval":
+        lines.append("Type approve, or deny and a reason. An empty line leaves it.")
+    else:
+        lines.append("Type the answer. An empty line leaves it.")
+    return "\n".join(lines)
+
+
+def _seen(value: object) -> str:
+    """As JSON in which nothing hides: what is approved is what was read."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
 def inside(kubectl: Kubectl, namespace: str) -> Kubectl:
     """The same cluster, in the namespace of one of its objects."""
     return Kubectl(replace(kubectl.scope, namespace=namespace))
@@ -72,14 +96,15 @@ def inside(kubectl: Kubectl, namespace: str) -> Kubectl:
 def waiting(kubectl: Kubectl, *, everywhere: bool, redis_url: str | None) -> list[Waiting]:
     """Everything that waits, what has waited longest first."""
     found = kubectl.list_all(BOTH, everywhere=everywhere)
-    asked = [_of_task(each) for each in found if each["kind"] == "AgentTask"]
+    asked = [of_task(each) for each in found if each["kind"] == "AgentTask"]
     sessions = [each for each in found if each["kind"] == "POSession" and _may_ask(each)]
     of_sessions = _of_sessions(kubectl, sessions, redis_url) if sessions else []
     every = [each for each in (*asked, *of_sessions) if each is not None]
     return sorted(every, key=lambda each: (each.asked_at or "", each.namespace, each.name))
 
 
-def _of_task(task: Object) -> Waiting | None:
+def of_task(task: Object) -> Waiting | None:
+    """What a task asks; None when it asks nothing."""
     question = question_of(task)
     if question is None:
         return None
