@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from support.cluster import CommandError, Object
 from support.installation import MODEL_URL
+from support.mini_mcp import mini_server
+from support.plugin import Plugin
 from support.world import NAMESPACE, World, task
 
 ROLE = "arn:aws:iam::123456789012:role/agents"
@@ -22,19 +24,23 @@ PAYLOAD = "cut -d. -f2 $AWS_WEB_IDENTITY_TOKEN_FILE; echo"
 """Prints what the token says, in base64; the worker takes a whole token out of every text."""
 
 
-@pytest.fixture
-def bedrock(world: World) -> Iterator[str]:
-    """A profile of the cluster: Bedrock, whose doors are here."""
+def profile(**agent: Any) -> Object:
+    """A profile of the cluster: Bedrock, whose doors are here, and what is said beside."""
     doors = ("AWS_ENDPOINT_URL_STS", "ANTHROPIC_BEDROCK_BASE_URL")
     env = [{"name": name, "value": MODEL_URL} for name in doors]
-    agent = {"type": "claude", "model": MODEL, "auth": BEDROCK, "env": env}
-    made = {
+    asks = {"type": "claude", "model": MODEL, "auth": BEDROCK, "env": env}
+    return {
         "apiVersion": "orbiter.dev/v1alpha1",
         "kind": "ClusterAgentProfile",
         "metadata": {"name": PROFILE},
-        "spec": {"agent": agent},
+        "spec": {"agent": asks | agent},
     }
-    world.apply(made)
+
+
+@pytest.fixture
+def bedrock(world: World) -> Iterator[str]:
+    """The profile, as long as a test needs it."""
+    world.apply(profile())
     yield PROFILE
     world.kubectl("delete", "clusteragentprofile", PROFILE, "--ignore-not-found")
 
@@ -65,6 +71,45 @@ def test_a_task_asks_bedrock_with_the_token_of_its_pod(world: World, bedrock: st
     given = {item["name"] for item in worker["env"]}
     assert {"AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE", "CLAUDE_CODE_USE_BEDROCK"} <= given
     assert not [name for name in given if name.startswith("ANTHROPIC_") and "KEY" in name]
+
+
+SIX_LINES = """
+apiVersion: orbiter.dev/v1alpha1
+kind: AgentTask
+metadata: {name: six-lines}
+spec:
+  profileRef: {kind: ClusterAgentProfile, name: e2e-bedrock}
+  prompt: |
+"""
+
+
+def test_six_lines_have_bedrock_an_mcp_server_and_a_skill(world: World, bedrock: str) -> None:
+    """The real Claude Code has all three from the platform's profile."""
+    skill = "---\nname: harbour\ndescription: How to write to the harbour.\n---\nSay ahoy.\n"
+    for kind, name, data in (
+        ("Secret", "six-mcp", {"stringData": {"token": "open-sesame"}}),
+        ("ConfigMap", "six-harbour", {"data": {"SKILL.md": skill}}),
+    ):
+        meta = {"name": name, "namespace": NAMESPACE}
+        world.apply({"apiVersion": "v1", "kind": kind, "metadata": meta, **data})
+    skills = [{"name": "harbour", "configMapRef": {"name": "six-harbour"}}]
+    world.apply(profile(mcpServers=[mini_server("six-mcp")], skills=skills))
+    script = (
+        '[[tool: Skill {"skill": "harbour"}]]',
+        "[[bash: cat ~/.claude/skills/harbour/SKILL.md]]",
+        "[[tool: mcp__mini__told {}]]",
+        "[[say: it {output}]] [[result]]",
+    )
+    told = SIX_LINES + "".join(f"    {line}\n" for line in script)
+    world.kubectl("-n", NAMESPACE, "apply", "-f", "-", stdin=told)
+    status = world.wait("six-lines", "Completed")
+    assert "told [redacted], 11 long" in status["message"]
+    [job] = world.jobs("six-lines")
+    [worker] = job["spec"]["template"]["spec"]["containers"]
+    assert "AWS_WEB_IDENTITY_TOKEN_FILE" in {item["name"] for item in worker["env"]}
+    said = Plugin(world).run("transcript", "six-lines")
+    assert "Skill" in said
+    assert "Say ahoy." in said
 
 
 def test_the_token_itself_is_in_nothing_that_is_published(world: World, bedrock: str) -> None:

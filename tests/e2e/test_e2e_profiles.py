@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.cluster import CommandError, Object
+from support.mini_mcp import mini_server
 from support.world import NAMESPACE, World, task
 
 pytestmark = pytest.mark.e2e
@@ -60,28 +61,6 @@ def test_a_profile_asks_for_no_more_than_a_task_may(world: World) -> None:
         world.apply(profile("e2e-greedy", podTemplate={"spec": {"hostNetwork": True}}))
 
 
-SERVER = """
-import json, os, sys
-for line in sys.stdin:
-    asked = json.loads(line)
-    version = asked.get("params", {}).get("protocolVersion")
-    about = {"name": "mini", "version": "1"}
-    token = os.environ["TOKEN"]
-    said = [{"type": "text", "text": f"told {token}, {len(token)} long"}]
-    answers = {
-        "initialize": {
-            "protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": about,
-        },
-        "tools/list": {"tools": [{"name": "told", "inputSchema": {"type": "object"}}]},
-        "tools/call": {"content": said},
-    }
-    if "id" in asked:
-        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": answers.get(asked["method"], {})}
-        print(json.dumps(answer), flush=True)
-"""
-"""An MCP server of one tool, which tells what it was given."""
-
-
 def test_an_agent_has_the_mcp_servers_of_its_profile_and_nobody_reads_their_secrets(
     world: World,
 ) -> None:
@@ -94,21 +73,14 @@ def test_an_agent_has_the_mcp_servers_of_its_profile_and_nobody_reads_their_secr
             "stringData": {"token": "open-sesame"},
         }
     )
-    reference = {"secretKeyRef": {"name": "e2e-mcp", "key": "token"}}
-    mini = {
-        "name": "mini",
-        "command": "python3",
-        "args": ["-c", SERVER],
-        "env": [{"name": "TOKEN", "valueFrom": reference}],
-    }
-    world.apply(profile("e2e-mcp", agent={**CLAUDE, "mcpServers": [mini]}, timeoutSeconds=120))
+    servers = [mini_server("e2e-mcp")]
+    world.apply(profile("e2e-mcp", agent={**CLAUDE, "mcpServers": servers}, timeoutSeconds=120))
     made = short_task("with-servers", "e2e-mcp")
     made["spec"]["prompt"] = "[[tool: mcp__mini__told {}]]\n[[say: it {output}]] [[result]]"
     world.apply(made)
     status = world.wait("with-servers", "Completed")
     assert "told [redacted], 11 long" in status["message"]
-    ours = {**reference, "secretKeyRef": {"name": "orbiter-chat", "key": "url"}}
-    stolen = {**mini, "env": [{"name": "TOKEN", "valueFrom": ours}]}
+    stolen = mini_server("orbiter-chat", "url")
     with pytest.raises(CommandError, match=r"mcpServers\[mini\].env\[TOKEN\].*of Orbiter itself"):
         world.apply(profile("e2e-stolen", agent={**CLAUDE, "mcpServers": [stolen]}))
 
