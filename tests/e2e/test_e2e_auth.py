@@ -116,7 +116,9 @@ def test_the_token_itself_is_in_nothing_that_is_published(world: World, bedrock:
     script = "[[bash: cat $AWS_WEB_IDENTITY_TOKEN_FILE]]\n[[say: it is {output}]] [[result]]"
     world.apply(of_profile("token-printed", bedrock, script))
     status = world.wait("token-printed", "Completed")
-    assert status["result"]["summary"] == "it is [redacted]"
+    # Claude Code appends words of its own to what a tool has answered.
+    assert status["result"]["summary"].startswith("it is [redacted]")
+    assert "eyJ" not in json.dumps(status)
 
 
 def test_the_api_server_takes_no_token_that_is_for_aws(world: World) -> None:
