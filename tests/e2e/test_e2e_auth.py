@@ -84,7 +84,7 @@ spec:
 
 
 def test_six_lines_have_bedrock_an_mcp_server_and_a_skill(world: World, bedrock: str) -> None:
-    """The real Claude Code has all three from the platform's profile."""
+    """All three come from the platform's profile; of skills see test_wrapper_real_skills, too."""
     skill = "---\nname: harbour\ndescription: How to write to the harbour.\n---\nSay ahoy.\n"
     for kind, name, data in (
         ("Secret", "six-mcp", {"stringData": {"token": "open-sesame"}}),
@@ -95,7 +95,6 @@ def test_six_lines_have_bedrock_an_mcp_server_and_a_skill(world: World, bedrock:
     skills = [{"name": "harbour", "configMapRef": {"name": "six-harbour"}}]
     world.apply(profile(mcpServers=[mini_server("six-mcp")], skills=skills))
     script = (
-        '[[tool: Skill {"skill": "harbour"}]]',
         "[[bash: cat ~/.claude/skills/harbour/SKILL.md]]",
         "[[tool: mcp__mini__told {}]]",
         "[[say: it {output}]] [[result]]",
@@ -108,7 +107,6 @@ def test_six_lines_have_bedrock_an_mcp_server_and_a_skill(world: World, bedrock:
     [worker] = job["spec"]["template"]["spec"]["containers"]
     assert "AWS_WEB_IDENTITY_TOKEN_FILE" in {item["name"] for item in worker["env"]}
     said = Plugin(world).run("transcript", "six-lines")
-    assert "Skill" in said
     assert "Say ahoy." in said
 
 

@@ -85,7 +85,7 @@ def test_an_agent_has_the_mcp_servers_of_its_profile_and_nobody_reads_their_secr
         world.apply(profile("e2e-stolen", agent={**CLAUDE, "mcpServers": [stolen]}))
 
 
-def test_an_agent_is_offered_the_skills_of_its_profile(world: World) -> None:
+def test_an_agent_has_the_skills_and_instructions_of_its_profile(world: World) -> None:
     skill = "---\nname: harbour\ndescription: How to write to the harbour.\n---\nSay ahoy.\n"
     world.apply(
         {
@@ -103,7 +103,6 @@ def test_an_agent_is_offered_the_skills_of_its_profile(world: World) -> None:
     world.apply(profile("e2e-skilled", agent=agent, timeoutSeconds=120))
     made = short_task("skilled", "e2e-skilled")
     made["spec"]["prompt"] = (
-        '[[tool: Skill {"skill": "harbour"}]]\n'
         "[[bash: cat ~/.claude/CLAUDE.md ~/.claude/skills/harbour/SKILL.md]]\n"
         "[[say: it {output}]] [[result]]"
     )
