@@ -74,7 +74,7 @@ def test_without_servers_nothing_is_told() -> None:
         ([{"url": "https://a/"}], "mcpServers[0].name: Field required"),
         (docs(name="Docs"), "mcpServers[0].name: is no name of a server"),
         (docs(name="d" * 33), "is no name of a server"),
-        ([DOCS, DOCS], "docs is there twice"),
+        ([DOCS, DOCS], "mcpServers: docs is there twice"),
         ([{**DOCS, "name": f"s{n}"} for n in range(MAX_SERVERS + 1)], "at most 20"),
         (docs(url="ftp://a/"), "is no http(s) URL"),
         (docs(url="https://user:secret@a/"), "has a password"),

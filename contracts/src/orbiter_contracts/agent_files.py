@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from orbiter_contracts.bounds import one_line
+from orbiter_contracts.spec_errors import spec_problem
 
 INSTRUCTIONS: Final = "AGENT_INSTRUCTIONS"
 """Variable with the text, or instead of it:"""
@@ -24,6 +24,7 @@ MAX_SKILL_BYTES: Final = 1024 * 1024
 MAX_SKILL_FILES: Final = 200
 SKILL_NAME: Final = r"^[a-z0-9]([-a-z0-9]{0,49}[a-z0-9])?$"
 """Behind `agent-skill-` it is the name of a volume."""
+_NO_NAME: Final = "is no name of a skill; write at most 51 lower-case letters, digits and -"
 
 
 class _Part(BaseModel):
@@ -92,13 +93,7 @@ def read_agent_files(instructions: Any, skills: Any) -> AgentFiles:
     try:
         return AgentFiles.model_validate({"instructions": instructions, "skills": skills})
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"])
-        what = str(first.get("ctx", {}).get("error") or first["msg"])
-        if first["type"] == "string_pattern_mismatch":
-            what = "is no name of a skill; write at most 51 lower-case letters, digits and -"
-        told = f"{where.removeprefix('.')}: {what}" if where else what
-        raise ValueError(one_line(told, 300)) from None
+        raise ValueError(spec_problem(error, {SKILL_NAME: _NO_NAME})) from None
 
 
 def agent_files_problem(instructions: Any, skills: Any) -> str | None:

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from orbiter_contracts.bounds import MAX_LINE_CHARACTERS, one_line
 from orbiter_contracts.json_text import decode
+from orbiter_contracts.spec_errors import spec_problem
 
 VARIABLE: Final = "AGENT_MCP_SERVERS"
 SECRETS: Final = "AGENT_MCP_SECRET_"
@@ -135,7 +136,7 @@ class _List(_Part):
     @model_validator(mode="after")
     def _distinct(self) -> Self:
         if twice := _twice([server.name for server in self.mcp_servers]):
-            raise ValueError(f"{twice} is there twice; leave one out")
+            raise ValueError(f"mcpServers: {twice} is there twice; leave one out")
         return self
 
 
@@ -163,11 +164,7 @@ def read_mcp_servers(servers: Any) -> tuple[McpServer, ...]:
     try:
         return _List.model_validate({"mcpServers": servers}).mcp_servers
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        # Only places in a list are told: a key may be anything.
-        where = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"])
-        what = str(first.get("ctx", {}).get("error") or _plainly(first))
-        raise ValueError(one_line(f"{where.removeprefix('.')}: {what}", 300)) from None
+        raise ValueError(spec_problem(error, _EXPECTED)) from None
 
 
 def decode_mcp_servers(text: str) -> tuple[McpServer, ...]:
@@ -262,9 +259,3 @@ _EXPECTED: Final = {
     _VARIABLE_NAME: "is no name of a variable",
     _TEXT: "has a control character",
 }
-
-
-def _plainly(error: Mapping[str, Any]) -> str:
-    """What is wrong, without the pattern."""
-    pattern = error.get("ctx", {}).get("pattern")
-    return _EXPECTED.get(pattern, str(error["msg"])) if isinstance(pattern, str) else error["msg"]
