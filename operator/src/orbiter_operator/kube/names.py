@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -141,3 +142,10 @@ def owner_of(obj: dict[str, Any], kind: str) -> tuple[str, str] | None:
 def label_of(obj: dict[str, Any], name: str) -> str:
     """The value of a label; empty when there is none."""
     return str((obj["metadata"].get("labels") or {}).get(name) or "")
+
+
+def is_one_of(name: object, patterns: Iterable[str]) -> bool:
+    """Whether a name is one of these; a pattern that ends with * is a beginning."""
+    return isinstance(name, str) and any(
+        name.startswith(own[:-1]) if own.endswith("*") else name == own for own in patterns
+    )

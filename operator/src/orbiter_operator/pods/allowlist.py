@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.environment import OF_AGENT_FIELDS
-from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
+from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER, is_one_of
 from orbiter_operator.pods.overlay import MERGE_KEYS
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults
 
@@ -239,13 +239,6 @@ def _in_list(node: Node, value: Any, path: str, level: str, values: _Values) -> 
 
 def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else str(key)
-
-
-def is_one_of(name: object, patterns: Iterable[str]) -> bool:
-    """Whether a name is one of these; a pattern that ends with * is a beginning."""
-    return isinstance(name, str) and any(
-        name.startswith(own[:-1]) if own.endswith("*") else name == own for own in patterns
-    )
 
 
 def _foreign(value: Any, where: str) -> str:

@@ -5,14 +5,13 @@ mounted last of all and into the worker's container alone, so no template has a 
 """
 
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from orbiter_contracts.auth import TOKEN_AUDIENCE, TOKEN_DIR, TOKEN_PATH, TOKEN_SECONDS
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.environment import OF_AGENT_FIELDS
 from orbiter_operator.kube.models import NO_NAME, Agent, is_object_name
-from orbiter_operator.kube.names import WORKER
+from orbiter_operator.kube.names import WORKER, is_one_of
 
 Object = dict[str, Any]
 TOKEN_VOLUME: Final = "orbiter-aws-token"  # noqa: S105 - a volume's name
@@ -94,7 +93,7 @@ def auth_problems(
             if variable in reserved:
                 why = f"which auth.type {auth.type} says for the agent; leave it out"
                 yield _sentence(where, variable, why)
-            elif any(fnmatchcase(str(variable), said) for said in OF_AGENT_FIELDS):
+            elif is_one_of(variable, OF_AGENT_FIELDS):
                 yield _sentence(where, variable, "which a field of spec.agent says; write that")
     if auth.bedrock:
         yield from _token_volumes(overlay.get("spec") or {})

@@ -15,9 +15,9 @@ import orjson
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.mcp_servers import secrets_of
 from orbiter_operator.kube.models import NO_NAME, Agent, Workspace, is_object_name
-from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER
+from orbiter_operator.kube.names import RESERVED_LABELS, RESERVED_WHY, WORKER, is_one_of
 from orbiter_operator.pods.agent import agent_problems
-from orbiter_operator.pods.allowlist import is_one_of, template_error
+from orbiter_operator.pods.allowlist import template_error
 from orbiter_operator.pods.auth import auth_problems
 from orbiter_operator.pods.auth import role_error as role_error
 from orbiter_operator.pods.git_containers import shared_volumes
