@@ -101,7 +101,9 @@ class Run:
         if self.step(name, command, log):
             return
         names = list(json.loads(last_failed.read_text())) if last_failed.exists() else []
-        if not 0 < len(names) <= FEW:
+        # A file that cannot be read has failed without a test's name: for it `--lf` would run
+        # everything again.
+        if not 0 < len(names) <= FEW or not all("::" in name for name in names):
             return
         # In a log of its own: what the first failure said is all there is of an unsteady test.
         again = log and log.with_name(f"{log.stem}-again.log")

@@ -182,14 +182,6 @@ def test_the_operator_looks_after_a_session_to_its_end(login: Login) -> None:
     assert operator.unlink(*queues.BARE.po_keys("default.anna")) == 3
 
 
-@pytest.mark.parametrize(
-    ("user", "key"),
-    [
-        ("developer", queues.BARE.developer_lease("w-1")),
-        ("developer", queues.BARE.developer_lease("team.fix-1", "7-0")),
-        ("po", queues.BARE.po_lease("default.anna")),
-    ],
-)
 def test_the_operator_says_how_many_turns_are_paid_for_and_answers_those_that_are_not(
     login: Login,
 ) -> None:
@@ -207,6 +199,14 @@ def test_the_operator_says_how_many_turns_are_paid_for_and_answers_those_that_ar
     assert (operator.xlen(PO_INPUT), operator.xlen(PO_OUTPUT)) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("user", "key"),
+    [
+        ("developer", queues.BARE.developer_lease("w-1")),
+        ("developer", queues.BARE.developer_lease("team.fix-1", "7-0")),
+        ("po", queues.BARE.po_lease("default.anna")),
+    ],
+)
 def test_a_worker_takes_the_lease_of_its_name_and_gives_it_back(
     login: Login, user: str, key: str
 ) -> None:

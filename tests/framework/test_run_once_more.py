@@ -61,3 +61,8 @@ def test_many_failures_are_no_accident(tests):
         "import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test_bad(n): assert 0"
     )
     assert found.failed == ["some tests"]
+
+
+def test_a_file_that_cannot_be_read_is_no_accident_and_nothing_is_run_for_it_again(tests):
+    found = tests("import pytest\n@pytest.mark.parametrize('n', [1])\ndef test_bad(): pass")
+    assert found.failed == ["some tests"]
