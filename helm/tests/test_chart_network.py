@@ -161,3 +161,26 @@ def test_the_rules_are_the_same_at_every_render(cluster: Cluster) -> None:
         for _ in range(2)
     ]
     assert all(one == other for one, other in itertools.pairwise(policies))
+
+
+def test_who_leaves_is_let_into_redis_by_a_policy_that_the_operator_may_write_and_no_other(
+    cluster: Cluster,
+) -> None:
+    selector = "workers.namespaceSelector.matchLabels.tenant=yes"
+    objects = render(cluster, selector)
+    files = only(objects, "ConfigMap", "orbiter-operator-namespace")["data"]
+    policy = json.loads(files["redis-policy.json"])
+    beside = only(objects, "NetworkPolicy", "orbiter-redis")
+    assert policy["spec"]["podSelector"] == beside["spec"]["podSelector"]
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["ports"] == beside["spec"]["ingress"][0]["ports"]
+    (peer,) = rule["from"]
+    by_label = beside["spec"]["ingress"][0]["from"][-1]
+    assert peer["podSelector"] == by_label["podSelector"]
+    (right,) = only(objects, "Role", "orbiter-operator-redis-policy")["rules"]
+    assert right["resourceNames"] == [policy["metadata"]["name"]]
+    assert right["verbs"] == ["patch", "delete"]
+    external = render(cluster, selector, "redis.external.existingSecret=ours")
+    assert (
+        "redis-policy.json" not in only(external, "ConfigMap", "orbiter-operator-namespace")["data"]
+    )

@@ -423,6 +423,54 @@ async def test_policies_are_kept_while_the_last_agent_of_a_former_tenant_works(
     assert tenants.named("networkpolicies", LABELLED) == {"orbiter-worker"}
 
 
+def redis_policy() -> Object:
+    """The chart's file, which leaves open who is let in."""
+    terms = [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": []}]
+    peer = {
+        "namespaceSelector": {"matchExpressions": terms},
+        "podSelector": {"matchLabels": WORKER},
+    }
+    spec = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [peer]}]}
+    meta = {"name": "orbiter-redis-former-tenants", "namespace": "orbiter-system"}
+    return {"kind": "NetworkPolicy", "metadata": meta, "spec": spec}
+
+
+def let_in(tenants: Tenants) -> list[str]:
+    """Former tenants whose workers may connect to Redis."""
+    found = tenants.api.get("networkpolicies", "orbiter-system", "orbiter-redis-former-tenants")
+    if found is None:
+        return []
+    peer = found["spec"]["ingress"][0]["from"][0]
+    assert peer["podSelector"] == {"matchLabels": WORKER}
+    values: list[str] = peer["namespaceSelector"]["matchExpressions"][0]["values"]
+    return values
+
+
+async def test_who_is_still_at_work_when_the_label_goes_may_connect_to_redis_until_it_has_ended(
+    tenants: Tenants,
+) -> None:
+    (tenants.directory / "redis-policy.json").write_text(json.dumps(redis_policy()))
+    tenants.namespace("another", **LABEL)
+    await tenants.settle()
+    assert let_in(tenants) == []
+    for name in (LABELLED, "another"):
+        tenants.pod(name, phase="Running")
+        tenants.namespace(name)
+    await tenants.settle()
+    assert let_in(tenants) == sorted((LABELLED, "another"))
+    tenants.pod("another", phase="Succeeded")
+    tenants.operator = tenants.made()  # one that has not seen the label go
+    await tenants.settle()
+    assert let_in(tenants) == [LABELLED]
+    tenants.namespace(LABELLED, **LABEL)
+    tenants.namespace("another", **LABEL)
+    await tenants.settle()
+    tenants.pod(LABELLED, phase="Succeeded")
+    tenants.namespace(LABELLED)
+    await tenants.settle()
+    assert let_in(tenants) == [], "no policy is left behind"
+
+
 async def test_what_the_api_server_refuses_is_tried_again(tenants: Tenants) -> None:
     async def before(verb: str, plural: str, body: Object | None) -> None:
         if plural == "secrets":

@@ -78,10 +78,13 @@ def test_nothing_begins_without_the_label_and_what_runs_ends_when_it_goes(
     label(world, "-")
     world.until("no ServiceAccount", lambda: not has(world, "serviceaccount", ACCOUNT))
     assert has(world, "networkpolicy", POLICY)
+    with world.redis() as redis:  # Redis' own policy no longer knows the namespace
+        assert redis.client_kill_filter(user=f"w:{NAME}") > 0
     world.apply(echo_task("late", namespace=NAME))
     assert world.wait("under-way", namespace=NAME)["phase"] == "Completed"
     world.until("no policy", lambda: not has(world, "networkpolicy", POLICY))
     world.until("no Secret", lambda: not any(has(world, "secret", name) for name in SECRETS))
+    assert not world.cluster.find("networkpolicy", "orbiter-redis-former-tenants", SYSTEM)
     status = world.wait("late", "Pending", namespace=NAME, reason="NamespaceNotServed")
     assert f"{LABEL}=yes" in status["message"]
     assert world.jobs("late", NAME) == []

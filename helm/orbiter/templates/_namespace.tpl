@@ -64,6 +64,13 @@ told no namespace in their metadata. Arguments: root, namespace (empty: any), la
 {{- .Values.watchNamespaces | default $listed | toJson -}}
 {{- end }}
 
+{{/* Whether a namespace that loses the label needs a policy of the operator's to reach Redis until its last worker has ended. */}}
+{{- define "orbiter.namespace.redisPolicy" -}}
+{{- and .Values.networkPolicy.enabled (not .Values.redis.external.existingSecret) (include "orbiter.namespaceSelector" .) | ternary "yes" "" -}}
+{{- end }}
+
+{{- define "orbiter.namespace.redisPolicyName" -}}{{ include "orbiter.redis.name" . }}-former-tenants{{- end }}
+
 {{/* The files in which the operator finds these objects. */}}
 {{- define "orbiter.namespace.files" -}}
 {{- $labels := include "orbiter.selectorLabels" (dict "root" . "component" "worker") -}}
@@ -71,6 +78,31 @@ namespace.json: {{ include "orbiter.namespace.objects" (dict "root" . "labels" $
 {{- range $namespace := keys .Values.networkPolicy.egressByNamespace | sortAlpha }}
 namespace-{{ $namespace }}.json: {{ include "orbiter.namespace.objects" (dict "root" $ "labels" $labels "egressOf" $namespace) | fromYamlArray | toJson | quote }}
 {{- end }}
+{{- if include "orbiter.namespace.redisPolicy" . }}
+redis-policy.json: {{ include "orbiter.namespace.policyOfRedis" . | fromYaml | toJson | quote }}
+{{- end }}
+{{- end }}
+
+{{/* The policy with which the operator lets in those that leave: it fills in their names. */}}
+{{- define "orbiter.namespace.policyOfRedis" -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ include "orbiter.namespace.redisPolicyName" . }}
+  namespace: {{ .Release.Namespace }}
+  labels: {{- include "orbiter.selectorLabels" (dict "root" . "component" "redis") | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels: {{- include "orbiter.selectorLabels" (dict "root" . "component" "redis") | nindent 6 }}
+  policyTypes: [Ingress]
+  ingress:
+    - ports: [{port: 6379, protocol: TCP}]
+      from:
+        - namespaceSelector:
+            matchExpressions:
+              - {key: kubernetes.io/metadata.name, operator: In, values: []}
+          podSelector:
+            matchLabels: {{- include "orbiter.worker.podLabels" . | nindent 14 }}
 {{- end }}
 
 {{/*

@@ -154,6 +154,23 @@ class NamespaceFiles:
             for obj in sorted(found, key=lambda obj: order.index(obj["kind"]))
         ]
 
+    def redis_policy(self, namespaces: list[str]) -> Object | None:
+        """The policy that lets workers of former tenants into the bundled Redis, beside its own.
+
+        Args:
+            namespaces: Their names, which are all that the file leaves open.
+
+        Returns:
+            None where the chart has no such policy.
+        """
+        path = self._directory / "redis-policy.json"
+        if not path.exists():
+            return None
+        policy: Object = json.loads(path.read_bytes())
+        peer = policy["spec"]["ingress"][0]["from"][0]
+        peer["namespaceSelector"]["matchExpressions"][0]["values"] = namespaces
+        return policy
+
     def _placed(self, obj: Object, namespace: str) -> Object:
         meta = obj["metadata"]
         labels = (meta.get("labels") or {}) | self._labels

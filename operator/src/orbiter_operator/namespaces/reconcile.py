@@ -5,7 +5,7 @@ Secrets with Redis' URLs from here; or because it has the label, and then all co
 
 When the label goes, nothing new begins: the workers' ServiceAccount goes, and with it the Secrets.
 What runs ends by itself: as long as an agent is at work, its Redis user and its NetworkPolicies
-stay, because half a task is of no use to anybody, and an agent must never be without policies.
+stay (see `objects`).
 
 The chart writes its objects, which are the same for all namespaces, into files: `namespace.json`,
 and `namespace-NAME.json` for a namespace that has its own. So they are said once, in the chart,
@@ -22,23 +22,18 @@ from typing import Any, Final
 import structlog
 
 from orbiter_contracts.queues import BARE, NAMESPACE_PATTERN
-from orbiter_operator.kube.client import ApiError, Kube
+from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.models import RefusedError
-from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, OWN_LABELS, WORKER_APP
-from orbiter_operator.kube.resources import (
-    NAMESPACES,
-    NETWORK_POLICIES,
-    PODS,
-    SERVICE_ACCOUNTS,
-    Resource,
-)
+from orbiter_operator.kube.names import MANAGED_BY, MANAGER, OWN_LABELS
+from orbiter_operator.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
 from orbiter_operator.namespaces.applied import (
     KINDS,
     AppliedObjects,
     LabelledNamespaces,
     NamespaceFiles,
 )
+from orbiter_operator.namespaces.objects import NamespaceObjects
 from orbiter_operator.namespaces.users import FormerUsers, NamespaceUsers, SecretNames, secrets
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.runtime.reconciler import WorkQueue, run_pass
@@ -68,7 +63,6 @@ _NOT_LABELLED = (
     "{name} {label}, or add it to the chart's workers.namespaces"
 )
 _COMING = "namespace {name} has the label; what workers need there is being applied"
-_WORKERS = f"{MANAGED_BY}={MANAGER},{APP_NAME}={WORKER_APP}"
 _NAMESPACE = re.compile(NAMESPACE_PATTERN)
 _RETRIED = (*RETRIED, RefusedError, OSError, ValueError)
 
@@ -104,8 +98,7 @@ class Namespaces:
         self._allowed = allowed
         self._measure = measure
         ours = {OPERATOR: settings.lease_name, OPERATOR_NAMESPACE: settings.lease_namespace}
-        self._files = NamespaceFiles(Path(settings.namespace_objects), ours | {MANAGED_BY: MANAGER})
-        self._ours = ",".join(f"{key}={value}" for key, value in ours.items())
+        selector = ",".join(f"{key}={value}" for key, value in ours.items())
         self._names = SecretNames(settings.redis_secret_name, settings.redis_ca_key)
         self.former = FormerUsers(
             settings=settings, kube=kube, users=users.users, workers=workers, allowed=allowed
@@ -126,9 +119,11 @@ class Namespaces:
             resource: AppliedObjects(self._altered) for resource in KINDS.values()
         }
         self._applied_informers = [
-            Informer(kube, resource, cache, namespaces=(), selector=self._ours)
+            Informer(kube, resource, cache, namespaces=(), selector=selector)
             for resource, cache in self._applied_objects.items()
         ]
+        files = NamespaceFiles(Path(settings.namespace_objects), ours | {MANAGED_BY: MANAGER})
+        self._objects = NamespaceObjects(kube, files, self._applied_objects, selector)
 
     @property
     def informers(self) -> tuple[Informer, ...]:
@@ -172,7 +167,7 @@ class Namespaces:
         names = set(self._settings.worker_namespaces)
         if self._settings.namespace_selector:
             await self._informer.compare()
-            names |= set(self.labelled) | await self._applied()
+            names |= set(self.labelled) | await self._objects.applied_in()
         self._registered.clear()
         if not self._remembered:
             # What goes from now on is seen as it goes.
@@ -217,8 +212,7 @@ class Namespaces:
         if name in self._settings.worker_namespaces:
             owner = await self._kube.get(SERVICE_ACCOUNTS, name, account)
         else:
-            for resource, obj in self._files.objects(name):
-                owner = await self._apply(resource, name, obj)
+            owner = await self._objects.apply(name)
         ca = Path(self._settings.redis_ca_file).read_text() if self._names.ca_key else ""
         for resource, obj in secrets(name, urls, self._names, ca=ca, owner=owner):
             await self._kube.apply(resource, name, obj)
@@ -226,24 +220,19 @@ class Namespaces:
             self._new.discard(name)
             self._changed(name)
 
-    async def _apply(self, resource: Resource, name: str, obj: Object) -> Object:
-        applied = await self._kube.apply(resource, name, obj)
-        if self._applied_objects[resource].note(applied):
-            what = f"{resource.plural}/{obj['metadata']['name']}"
-            log.warning("applied again", namespace=name, object=what)
-        return applied
-
     async def _dismiss(self, name: str) -> None:
         # Without a selector it has no rights but where it serves: there the chart has tidied up.
         applies = bool(self._settings.namespace_selector)
-        if applies and await self._at_work(name):
-            await self._keep_policies(name)
+        if applies and await self._objects.at_work(name):
+            await self._objects.keep_policies(name)
+            await self._objects.let_in(await self._former())
             self.queue.requeue_at(name, time.monotonic() + LEAVING_SECONDS)
             return
         # Where it looks at pods, no session has one any more; elsewhere one may be in a turn.
         await self._users.dismiss(name, sessions=applies)
-        for policy in await self._named(NETWORK_POLICIES, name) if applies else ():
-            await self._kube.delete(NETWORK_POLICIES, name, policy)
+        if applies:
+            await self._objects.remove_policies(name)
+            await self._objects.let_in(await self._former() - {name})
         await self._redis.hdel(self._registry, name)
         self._registered.discard(name)
         self._passes.pop(name, None)
@@ -251,49 +240,17 @@ class Namespaces:
             applied.forget(name)
         log.info("namespace is no tenant any more", namespace=name)
 
-    async def _at_work(self, name: str) -> bool:
-        """Whether an agent is at work in a former tenant, where nothing begins any more."""
-        for account in await self._named(SERVICE_ACCOUNTS, name):
-            await self._kube.delete(SERVICE_ACCOUNTS, name, account)
-        pods, _ = await self._kube.list(PODS, name, selector=_WORKERS)
-        return any(map(_runs, pods))
-
-    async def _keep_policies(self, name: str) -> None:
-        """Somebody may delete them while the last agents work; a namespace that goes takes none."""
-        for resource, obj in self._files.objects(name):
-            if resource == NETWORK_POLICIES:
-                try:
-                    await self._apply(resource, name, obj)
-                except ApiError as error:
-                    if error.status not in (403, 404):
-                        raise
-
-    async def _named(self, resource: Resource, name: str) -> list[str]:
-        found, _ = await self._kube.list(resource, name, selector=self._ours)
-        return [obj["metadata"]["name"] for obj in found]
-
-    async def _applied(self) -> set[str]:
-        """Namespaces in which this operator, or the one before it, has applied something."""
-        found: list[Object] = []
-        for resource in (SERVICE_ACCOUNTS, NETWORK_POLICIES):
-            found += (await self._kube.list(resource, selector=self._ours))[0]
-        return {obj["metadata"]["namespace"] for obj in found}
-
     async def _admitted(self) -> set[str]:
         """Namespaces whose users an operator of this installation has made."""
         found = map(str, await self._redis.hgetall(self._registry))
         return {name for name in found if _NAMESPACE.fullmatch(name)}
 
+    async def _former(self) -> set[str]:
+        """Tenants of before that have not been dismissed yet."""
+        served = {*self._settings.worker_namespaces, *self.labelled}
+        return await self._admitted() - served
+
     async def _resync(self) -> None:
         while True:
             await self.compare()
             await asyncio.sleep(self._settings.resync_seconds)
-
-
-def _runs(pod: Object) -> bool:
-    """Whether something of a tenant's may be at work in a pod: it has a node, and is not over.
-
-    Its node tells what it does a moment late: an agent has begun by then.
-    """
-    phase = (pod.get("status") or {}).get("phase")
-    return bool((pod.get("spec") or {}).get("nodeName")) and phase not in ("Succeeded", "Failed")
