@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 from redis.retry import Retry
 from support.chart_redis import acl_file, passwords_of
 from support.cluster import Cluster
+from support.manifests import read_manifests
 from support.redis_server import running_server
 
 from orbiter_contracts import queues, redis_users, scripts
@@ -46,7 +46,7 @@ def guarded(
     text = cluster.helm(
         *("template", "orbiter", str(CHART), "--show-only", template, "--set", namespaces)
     )
-    items = list(yaml.safe_load_all(text))
+    items = read_manifests(text)
     passwords = passwords_of(items)
     users = acl_file(items, tmp_path_factory.mktemp("users"), passwords)
     with running_server(tmp_path_factory.mktemp("acl")) as server, contextlib.ExitStack() as open_:

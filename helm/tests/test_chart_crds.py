@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from support.cluster import Cluster
+from support.manifests import read_manifests
 
 pytestmark = pytest.mark.e2e
 
@@ -19,7 +20,7 @@ def rendered(cluster: Cluster, *settings: str) -> list[dict[str, Any]]:
     """The definitions that the chart has with these settings."""
     words = (word for setting in settings for word in ("--set", setting))
     text = cluster.helm("template", "orbiter", str(CHART), "-n", "orbiter-system", *words)
-    return [item for item in yaml.safe_load_all(text) if item and item["kind"] == KIND]
+    return [item for item in read_manifests(text) if item["kind"] == KIND]
 
 
 def test_the_chart_has_every_definition_as_it_is_and_helm_keeps_it(cluster: Cluster) -> None:

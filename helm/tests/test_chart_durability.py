@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import structlog
-import yaml
 from redis import Redis
 from redis.backoff import ConstantBackoff
 from redis.exceptions import AuthenticationError, BusyLoadingError
@@ -17,6 +16,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.retry import Retry
 from support.chart_redis import acl_file, passwords_of
 from support.cluster import Cluster
+from support.manifests import read_manifests
 from support.redis_server import RedisServer
 
 from orbiter_contracts import queues, scripts
@@ -33,7 +33,7 @@ Client = Callable[..., "Redis[str]"]
 def rendered(cluster: Cluster, name: str) -> list[dict[str, Any]]:
     """The objects that one of the chart's templates makes."""
     text = cluster.helm("template", "orbiter", str(CHART), "--show-only", f"templates/{name}.yaml")
-    return [found for found in yaml.safe_load_all(text) if found]
+    return read_manifests(text)
 
 
 @contextmanager

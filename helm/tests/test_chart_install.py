@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from support.cluster import Cluster, CommandError, Object
+from support.manifests import read_manifests
 
 pytestmark = pytest.mark.e2e
 
@@ -74,7 +74,7 @@ def test_the_api_server_takes_every_object(cluster: Cluster, namespaces: None) -
 
 def test_all_pods_meet_the_restricted_standard(cluster: Cluster, namespaces: None) -> None:
     text = cluster.helm("template", RELEASE, str(CHART), *WITH_SERVER)
-    for item in yaml.safe_load_all(text):
+    for item in read_manifests(text):
         if item and item["kind"] in ("Deployment", "StatefulSet", "Job", "Pod"):
             of_pod = item if item["kind"] == "Pod" else item["spec"]["template"]
             spec = of_pod["spec"] | {"serviceAccountName": "default"}

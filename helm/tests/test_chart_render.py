@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from support.cluster import Cluster, CommandError, Object
+from support.manifests import read_manifests
 
 from orbiter_operator.make_secrets import PLAN, WantedSecret
 from orbiter_operator.settings import PREFIX, Settings
@@ -51,7 +52,7 @@ HOOK = "helm.sh/hook"
 def render(cluster: Cluster, *settings: str) -> list[Object]:
     flags = [word for setting in settings for word in ("--set", setting)]
     text = cluster.helm("template", "orbiter", str(CHART), "-n", "orbiter-system", *flags)
-    return [item for item in yaml.safe_load_all(text) if item]
+    return read_manifests(text)
 
 
 def only(items: list[Object], kind: str, name: str | None = None) -> Object:
@@ -514,8 +515,8 @@ def test_a_label_makes_a_namespace_one_of_the_workers(cluster: Cluster) -> None:
     mount = {"name": "namespace", "mountPath": "/etc/orbiter/namespace", "readOnly": True}
     assert mount in container["volumeMounts"]
     files = only(items, "ConfigMap", "orbiter-operator-namespace")["data"]
-    assert set(files) == {"namespace.json", "namespace-team-x.json"}
-    ours, theirs = (json.loads(files[name]) for name in sorted(files, reverse=True))
+    assert set(files) == {"namespace.json", "namespace-team-x.json", "redis-policy.json"}
+    ours, theirs = (json.loads(files[f"{name}.json"]) for name in ("namespace", "namespace-team-x"))
     listed = [
         only([i for i in items if i["metadata"].get("namespace") == "default"], kind)
         for kind in ("ServiceAccount", "NetworkPolicy")

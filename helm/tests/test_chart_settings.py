@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 from support.cluster import Cluster, CommandError, Object
+from support.manifests import read_manifests
 
 pytestmark = pytest.mark.e2e
 
@@ -29,7 +30,7 @@ def render(cluster: Cluster, tmp_path: Path) -> Any:
         text = cluster.helm(
             *("template", "orbiter", str(CHART), "-n", "orbiter-system", "-f", str(file))
         )
-        items = [item for item in yaml.safe_load_all(text) if item]
+        items = read_manifests(text)
         return {(item["kind"], item["metadata"]["name"]): item for item in items}
 
     return render

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 from support.cluster import Cluster, CommandError, Object
+from support.manifests import read_manifests
 
 from .test_chart_render import environment, plan
 
@@ -24,7 +25,7 @@ SERVER = ("server.enabled=true", "server.agents.helper.model=m", "server.tls.exi
 def render(cluster: Cluster, *settings: str) -> list[Object]:
     flags = [word for setting in settings for word in ("--set", setting)]
     text = cluster.helm("template", "orbiter", str(CHART), "-n", "orbiter-system", *flags)
-    return [item for item in yaml.safe_load_all(text) if item]
+    return read_manifests(text)
 
 
 def only(items: list[Object], kind: str, name: str) -> Object:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from support.cluster import Cluster
+from support.manifests import read_manifests
 from support.observed import observed, spec
 
 from orbiter_operator.pods.rules import installation_error
@@ -56,7 +57,7 @@ def test_the_example_is_told_to_the_operator_as_it_stands(cluster: Cluster, tmp_
     file = tmp_path / "values.yaml"
     file.write_text(yaml.safe_dump(example()))
     text = cluster.helm("template", "orbiter", str(CHART), "-n", "orbiter-system", "-f", str(file))
-    items = [item for item in yaml.safe_load_all(text) if item]
+    items = read_manifests(text)
     [operator] = [one for one in items if one["kind"] == "Deployment"
                   and one["metadata"]["name"] == "orbiter-operator"]  # fmt: skip
     [container] = operator["spec"]["template"]["spec"]["containers"]

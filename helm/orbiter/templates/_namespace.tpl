@@ -66,7 +66,7 @@ told no namespace in their metadata. Arguments: root, namespace (empty: any), la
 
 {{/* Whether a namespace that loses the label needs a policy of the operator's to reach Redis until its last worker has ended. */}}
 {{- define "orbiter.namespace.redisPolicy" -}}
-{{- and .Values.networkPolicy.enabled (not .Values.redis.external.existingSecret) (include "orbiter.namespaceSelector" .) | ternary "yes" "" -}}
+{{- if and .Values.networkPolicy.enabled (not .Values.redis.external.existingSecret) (include "orbiter.namespaceSelector" .) -}}yes{{- end -}}
 {{- end }}
 
 {{- define "orbiter.namespace.redisPolicyName" -}}{{ include "orbiter.redis.name" . }}-former-tenants{{- end }}
