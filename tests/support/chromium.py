@@ -70,6 +70,13 @@ class Page:
         """Choose files, as somebody does in the dialogue that a button opens."""
         await self._page.locator(selector).set_input_files(files)
 
+    async def saved(self, selector: str) -> tuple[str, bytes]:
+        """Press what saves a file; return how the file is called, and what is in it."""
+        async with self._page.expect_download() as begun:
+            await self.click(selector)
+        file = await begun.value
+        return file.suggested_filename, (await file.path()).read_bytes()
+
     async def screenshot(self, file: Path) -> None:
         await self._page.screenshot(path=file)
 

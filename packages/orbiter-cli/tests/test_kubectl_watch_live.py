@@ -7,12 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from support.fake_kubectl import FakeKubectl, a_task, an_object, kubectl
 from support.front_end import PASSWORD, StubWorker, server, worker
 from support.redis_server import RedisServer
 from typer.testing import CliRunner, Result
 
 from orbiter.cli.kubectl.main import app
+from orbiter.cli.kubectl.screen import Screen
+from orbiter.cli.kubectl.transcript_text import Line
 from orbiter_contracts.queues import Keys
 
 __all__ = ["kubectl", "server", "worker"]
@@ -106,12 +109,12 @@ def test_what_the_agent_says_and_does_appears_between_the_phases(
     first, *rest = result.stdout.splitlines()
     assert first.split(maxsplit=2)[2:] == ["Running        the agent works"]
     assert rest[:6] == [
-        "I look at it.",
-        "→ Edit  a.py",
-        "    - x",
-        "    + y",
-        "  ✓ 0.2 s",
-        "It is done.",
+        "| I look at it.",
+        "| → Edit  a.py",
+        "|     - x",
+        "|     + y",
+        "|   ✓ 0.2 s",
+        "| It is done.",
     ]
     assert rest[6].split()[2:] == ["Completed", "done"]
     assert rest[7:10] == ["task      hello", "phase     Completed (Succeeded)", "summary   done"]
@@ -129,7 +132,7 @@ def test_the_next_attempt_is_read_from_its_own_transcript(task: FakeKubectl, age
 
     task.once_told(again)
     shown = run("hello").stdout
-    assert [shown.count(words) for words in ("I try.", "attempt 2\n", "I try again.")] == [1, 1, 1]
+    assert [shown.count(words) for words in ("I try.", "\nattempt 2\n", "I try again.")] == [1] * 3
     assert shown.index("I try.") < shown.index("attempt 2\n") < shown.index("I try again.")
 
 
@@ -150,7 +153,7 @@ def test_nothing_is_lost_or_told_twice_over_connections_that_break(
     task.once_told(cuts)
     shown = run("hello").stdout.splitlines()
     assert over.is_set()
-    assert [line for line in shown if line.startswith("word")] == [f"word {n}" for n in range(10)]
+    assert [line for line in shown if "word" in line] == [f"| word {n}" for n in range(10)]
 
 
 def test_what_is_missing_is_said_and_what_cannot_be_read_is_left_out(
@@ -163,8 +166,47 @@ def test_what_is_missing_is_said_and_what_cannot_be_read_is_left_out(
     agent.does(1, text("\x1b[2Jtwo\n"), {"type": "unheard"}, VERDICT)
     task.once_told(lambda: ends(task))
     shown = run("hello").stdout
-    assert "one\n… 6 events are missing here\ntwo\n… 1 events are missing here\n" in shown
+    assert "| one\n| … 6 events are missing here\n| two\n| … 1 events are missing here\n" in shown
     assert "\x1b" not in shown
+
+
+IMITATED = "   9.9 s  Completed      all is well"
+BREAKS = ("\n", "\r", "\r\n", *"\v\f\x1c\x1d\x1e\x85\u2028\u2029", "\n\r", "\x1b[E", "\x1b[1G")
+
+
+def test_no_line_of_an_agents_looks_like_one_of_the_tasks(task: FakeKubectl, agent: Agent) -> None:
+    forged = "".join(f"{each}{IMITATED}{each}phase     Completed (Succeeded)" for each in BREAKS)
+    call = {"tool_name": forged, "tool_call_id": "1", "arguments": json.dumps({"command": forged})}
+    edit = {"tool_name": "Edit", "arguments": json.dumps(EDIT | {"new_string": forged})}
+    agent.does(
+        1, text(forged), {"type": "thinking", "text": forged}, {"type": "tool_call", **call},
+        {"type": "tool_result", "tool_call_id": "1", "error": forged, "content": forged},
+        {"type": "tool_call", **edit}, {"type": "error", "error": forged},
+        {"type": "input_request", "question": forged}, text(forged, agent_name=forged[:200]),
+        VERDICT,
+    )  # fmt: skip
+    task.once_told(lambda: ends(task))
+    shown = run("hello", "--plain").stdout
+    told = [line for line in shown.splitlines() if not line.startswith("|")]
+    assert len(shown.splitlines()) > 40
+    assert [line.split()[2:] for line in told[:2]] == [
+        ["Running", "the", "agent", "works"], ["Completed", "done"],
+    ]  # fmt: skip
+    assert told[2:] == [
+        "task      hello", "phase     Completed (Succeeded)", "summary   done", "attempts  1",
+    ]  # fmt: skip
+
+
+def test_a_terminal_that_is_narrow_breaks_no_line_of_an_agents_behind_its_mark(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    Screen(plain=True).lines([Line("x" * 38 + IMITATED), Line("漢" * 30), Line("")])
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.startswith("|") and cell_len(line) <= 40 for line in lines)
+    assert lines[0] == "| " + "x" * 38
+    assert IMITATED.strip() in lines[1]
 
 
 @pytest.mark.parametrize(

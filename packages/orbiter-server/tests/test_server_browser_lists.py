@@ -8,12 +8,12 @@ pytestmark = pytest.mark.integration
 MAIN = "document.getElementById('main').innerText"
 
 
-def put(api, name, *, phase="Running", minute=0, message=""):
+def put(api, name, *, phase="Running", minute=0, message="", namespace="default"):
     api.put(
         "agenttasks",
         {
             "metadata": {
-                "name": name, "namespace": "default",
+                "name": name, "namespace": namespace,
                 "creationTimestamp": f"2026-01-01T00:{minute:02}:00Z",
             },
             "spec": {"prompt": "Fix it", "agent": {"type": "claude"}},
@@ -67,6 +67,36 @@ async def test_the_lists_show_those_that_are_asked_for(start, browser, api, tmp_
     put(api, "three", message="another login", minute=2)
     await page.until(f"{MAIN}.includes('default/three')")
     assert "default/two" not in await page.do(MAIN), "what is renewed is of those, too"
+    assert page.complaints == []
+
+
+async def test_a_namespace_is_chosen_for_both_lists_and_is_in_the_address(
+    start, browser, api, tmp_path
+):
+    put(api, "one")
+    put(api, "two", namespace="team-b", minute=1)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path), namespace="*")
+    page = await browser.page(f"{server.url}/#/cluster")
+    await page.until(f"{MAIN}.includes('default/one') && {MAIN}.includes('team-b/two')")
+    offered = "[...document.querySelectorAll('#namespaces option')].map(o => o.value).join()"
+    await page.until(f"{offered} === 'default,team-b'")
+    await page.click("#namespace")
+    await page.type("team-b")
+    await page.press("Enter")
+    await page.until(f"!{MAIN}.includes('default/one') && {MAIN}.includes('team-b/two')")
+    assert await page.do("location.hash") == "#/cluster/team-b"
+    assert await page.do(offered) == "default,team-b", "the way back is offered, too"
+    put(api, "three", minute=2)
+    put(api, "four", namespace="team-b", minute=3)
+    await page.until(f"{MAIN}.includes('team-b/four')")
+    assert "default/three" not in await page.do(MAIN)
+    await page.do("location.hash = '#/cluster/default'")
+    await page.until(f"{MAIN}.includes('default/three') && !{MAIN}.includes('team-b/')")
+    await page.do("document.activeElement.blur()")
+    await page.do("location.hash = '#/cluster'")
+    await page.until(f"{MAIN}.includes('team-b/four') && {MAIN}.includes('default/three')")
+    await page.until("document.querySelector('#namespace').value === ''")
+    assert await page.violations() == []
     assert page.complaints == []
 
 

@@ -1,5 +1,7 @@
 """A task of the cluster in a real Chromium: how it stands, and what its agent says and does."""
 
+from datetime import UTC, datetime
+
 import pytest
 from redis.asyncio import Redis
 from support.redis_server import redis_server
@@ -23,6 +25,9 @@ __all__ = ["redis_server", "writer"]
 pytestmark = pytest.mark.integration
 LOG = "document.querySelector('.transcript').innerText"
 FACTS = "document.querySelector('.facts').innerText"
+ATTEMPTS = "[...document.querySelectorAll('.attempts button')]"
+CURRENT = "document.querySelector('.attempts [aria-current]')?.value"
+BEGIN, END = datetime(2026, 1, 5, 9, 0, tzinfo=UTC), datetime(2026, 1, 5, 9, 4, tzinfo=UTC)
 HIDDEN = "document.querySelector('.detail').hidden"
 
 
@@ -100,12 +105,134 @@ async def test_a_later_attempt_is_shown_by_itself_and_the_earlier_can_be_chosen(
     await writer.redis.xadd(stream(2), {"data": entry_data([event]), END_FIELD: 9, NEXT_FIELD: 1})
     put_task(api, attempts=2)
     await page.until(f"{LOG} === 'again'")
-    choose = "document.querySelector('[aria-label=Attempt]')"
-    await page.do(f"{choose}.value = '1'; {choose}.dispatchEvent(new Event('change'))")
+    await page.until(f"{ATTEMPTS}.length === 2")
+    assert await page.do(CURRENT) == "2"
+    await page.click(".attempts button[value='1']")
     await page.until(f"{LOG}.includes('first words')")
     put_task(api, attempts=3)
-    await page.until(f"{choose}.options.length === 3")
-    assert await page.do(f"{choose}.value") == "1", "it names what is shown"
+    await page.until(f"{ATTEMPTS}.length === 3")
+    assert await page.do(CURRENT) == "1", "it names what is shown"
+    assert page.complaints == []
+
+
+async def end(writer, attempt, status, **more):
+    """A worker's last word in an attempt."""
+    await _put(writer, VerdictEvent(sequence=900, at=END, attempt=attempt, status=status, **more))
+
+
+async def say(writer, attempt, text, sequence=0):
+    """A word in an attempt."""
+    await _put(writer, TextEvent(sequence=sequence, at=BEGIN, attempt=attempt, text=text))
+
+
+async def _put(writer, event):
+    data = entry_data([event])
+    fields = {"data": data, END_FIELD: len(data), NEXT_FIELD: event.sequence + 1}
+    await writer.redis.xadd(stream(event.attempt), fields)
+
+
+async def test_attempts_are_a_timeline_that_the_keyboard_reaches(page, writer, api):
+    put_task(api, attempts=3, startTime="2026-01-05T09:00:00Z")
+    await say(writer, 1, "one")
+    await end(writer, 1, "failed", reason="AgentError", text="<b>no</b>", cost_usd=0.25)
+    await say(writer, 2, "two", sequence=70)
+    await say(writer, 3, "three")
+    await page.click(".spacer .row")
+    await page.until(f"{ATTEMPTS}.length === 3")
+    first, second, third = await page.do(f"{ATTEMPTS}.map(e => e.innerText.replace(/\\s+/g, ' '))")
+    assert "Attempt 1 failed AgentError began" in first
+    assert "took 4 min 0 s · 0.2500 USD" in first
+    assert "not told" in second
+    assert "began before" in second
+    assert "Attempt 3 running" in third
+    lengths = "[...document.querySelectorAll('.attempts .bar')].map(e => e.offsetWidth)"
+    assert min(await page.do(lengths)) >= 3
+    await page.until(f"{CURRENT} === '3'")
+    await page.do("document.querySelector('.attempts [aria-current]').focus()")
+    await page.press("Home")
+    await page.press("ArrowDown")
+    await page.press("ArrowUp")
+    await page.press("Enter")
+    await page.until(f"{LOG}.includes('one') && !{LOG}.includes('three')")
+    assert await page.do(CURRENT) == "1"
+    assert await page.do("document.activeElement.value") == "1"
+    roles = await page.roles()
+    assert ("list", "Attempts") in roles
+    assert any(role == "button" and name.startswith("Attempt 2") for role, name in roles)
+    assert await page.violations() == []
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize("width", [360, 700])
+async def test_a_narrow_screen_has_all_of_a_task(page, writer, api, browser, width):
+    put_task(api, attempts=2)
+    await say(writer, 1, "one")
+    await end(writer, 1, "failed", reason="A" * 100)
+    await say(writer, 2, "two")
+    url = await page.do("location.href")
+    narrow = await browser.page(f"{url.partition('#')[0]}#/cluster//tasks/team-a/fix", width=width)
+    await narrow.until(f"{LOG}.includes('two') && {ATTEMPTS}.length === 2")
+    assert await narrow.do("document.documentElement.scrollWidth") <= width
+    inside = "e => e.scrollWidth <= document.querySelector('.detail').clientWidth"
+    assert await narrow.do(f"[...document.querySelectorAll('.detail > *')].every({inside})")
+    assert await narrow.violations() == []
+
+
+async def test_who_follows_the_latest_attempt_goes_on_with_the_next(page, writer, api):
+    put_task(api, attempts=2)
+    await say(writer, 1, "one")
+    await say(writer, 2, "two")
+    await page.click(".spacer .row")
+    await page.until(f"{LOG} === 'two' && {ATTEMPTS}.length === 2")
+    await page.click(".attempts button[value='1']")
+    await page.until(f"{LOG} === 'one'")
+    await page.click(".attempts button[value='2']")
+    await page.until(f"{LOG} === 'two'")
+    await end(writer, 2, "failed", reason="AgentError")
+    await page.until(f"{LOG}.includes('AgentError')")
+    put_task(api, attempts=3)
+    await say(writer, 3, "three")
+    await page.until(f"{LOG} === 'three'")
+    assert page.complaints == []
+
+
+async def test_an_attempt_that_goes_on_behind_its_verdict_is_followed_further(page, writer, api):
+    await say(writer, 1, "one")
+    await end(writer, 1, "error", text="Redis has lost it")
+    await page.click(".spacer .row")
+    await page.until(f"{LOG}.includes('Redis has lost it')")
+    await say(writer, 1, "it goes on", sequence=901)
+    await page.until(f"{LOG}.includes('it goes on')")
+    shown = await page.do(LOG)
+    assert shown.count("Redis has lost it") == 1
+    put_task(api, phase="Completed", result={"summary": "the end"})
+    await page.until(f"{FACTS}.includes('the end')")
+    assert page.complaints == []
+
+
+async def test_a_task_shows_what_it_was_told(page, api, writer):
+    await writer.say("one")
+    task = api.get("agenttasks", "team-a", "fix")
+    hidden = "<img src=x onerror=alert(1)>\n\u202ebackwards"
+    more = {"systemPrompt": hidden, "maxTurns": 40, "credentialsSecretRef": {"name": "keys"}}
+    spec = {**task["spec"], "agent": {**task["spec"]["agent"], **more}, "dependsOn": ["a", "b"]}
+    api.put("agenttasks", {**task, "spec": spec})
+    await page.click(".spacer .row")
+    await page.until("document.querySelector('.spec').hidden === false")
+    await page.click(".spec > summary")
+    shown = await page.do("document.querySelector('.fields').innerText")
+    assert "<img src=x" in shown
+    for words in ("At most\n40 turns", "After\na, b", "Credentials\nSecret keys"):
+        assert words in shown
+    await page.click(".spec details > summary")
+    told = await page.do("document.querySelector('.spec pre').innerText")
+    assert "apiVersion: orbiter.dev/v1alpha1" in told
+    assert "\\u202ebackwards" in told
+    assert await page.do("document.querySelectorAll('.detail img').length") == 0
+    api.patch("agenttasks", "team-a", "fix", {"spec": {"priority": 7}})
+    await page.until("document.querySelector('.spec pre').innerText.includes('priority: 7')")
+    assert await page.do("document.querySelector('.spec').open"), "it stays open"
+    assert await page.violations() == []
     assert page.complaints == []
 
 

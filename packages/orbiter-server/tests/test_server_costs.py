@@ -1,9 +1,12 @@
 """What agents cost, summed up for whoever may see them."""
 
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from support.eventually import eventually
 
+from orbiter.server._internal import cluster_costs
 from orbiter.server._internal.cluster_costs import MOST_ROWS, summed
 from orbiter.server.cluster_models import ClusterObject, CostsQuery
 
@@ -135,3 +138,26 @@ def test_attempts_and_answers_that_told_no_cost_are_counted_beside_the_sum():
     rows = [(row.key, row.cost_usd, row.without_cost) for row in found.rows]
     assert rows == [("a", 2.0, 3), ("b", 1.0, 6)]
     assert (found.cost_usd, found.without_cost) == (3.0, 9)
+
+
+async def test_many_are_summed_up_beside_the_event_loop(start, api, tmp_path, monkeypatch):
+    threads = []
+
+    def summed(*given):
+        threads.append(threading.current_thread() is threading.main_thread())
+        return cluster_costs.Costs(rows=[], cost_usd=0, without_cost=0)
+
+    monkeypatch.setattr(cluster_costs, "summed", summed)
+    monkeypatch.setattr(cluster_costs, "AT_ONCE", 2)
+    server = await start(kubeconfig=api.kubeconfig(tmp_path), namespace="*")
+    for number in range(4):
+        meta = {"name": f"task-{number}", "namespace": "team-a"}
+        api.put("agenttasks", {"metadata": meta, "spec": {"prompt": "x"}, "status": {}})
+        if number in (1, 3):
+            await eventually(lambda n=number: has(server, n + 1))
+            assert (await server.http.get("/v1/cluster/costs")).status_code == 200
+    assert threads == [True, False]
+
+
+async def has(server, total):
+    return (await server.http.get("/v1/cluster/tasks?limit=1")).json()["total"] == total

@@ -6,6 +6,7 @@ it is different each day, so a fiftieth of a picture may be.
 
 import base64
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from orbiter_contracts.transcript import (
 from orbiter_contracts.transcript_reading import entry_data
 from orbiter_contracts.transcript_scripts import END_FIELD, NEXT_FIELD
 
+from .test_server_artifacts import keep, put_producer
 from .test_server_browser import FINISHED, ask
 from .test_server_browser_kubernetes import sign_in
 from .test_server_costs import stamp
@@ -38,6 +40,7 @@ ADA = "ada.token"
 WIDTH, HEIGHT = 1280, 800
 MOST_BYTES = 200_000
 DIFFERENT = 0.02
+KEPT = {"out/report.md": b"x" * 2_000, "out/before.png": b"x" * 24_000}
 INPUT = "{team-a}:worker:developer:input"
 # the part of the pixels that are another colour, as the browser itself counts them
 COMPARE = """async ([one, other]) => {
@@ -78,10 +81,12 @@ def put_task(api, name, phase, *, agent="claude", cost=None, days=0, uid=None, t
 
 def put_team(api):
     """A team's tasks and sessions."""
-    put_task(api, "fix-login", "Running", uid=UID, status={
-        "message": "runs pytest -q", "progress": "runs pytest -q",
-        "startTime": "2026-01-05T09:00:04Z",
+    put_task(api, "fix-login", "Running", uid=UID, artifacts=["out"], status={
+        "message": "runs pytest -q", "progress": "runs pytest -q", "attempts": 2, "disruptions": 1,
+        "startTime": ago(14).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "usage": {"costUSD": 0.21, "inputTokens": 20_800, "outputTokens": 913},
+        "artifacts": {"attempt": 1, "count": 2, "bytes": 26_000, "names": list(KEPT)},
+        "checkpoint": {"time": ago(2).strftime("%Y-%m-%dT%H:%M:%SZ"), "turns": 6},
     })  # fmt: skip
     call = {"tool": "deploy", "arguments": {"service": "shop", "to": "production"}}
     for second, name, asked in (
@@ -111,19 +116,38 @@ def put_team(api):
     })  # fmt: skip
 
 
-async def write(redis, key, attempt, *events):
-    """What an agent has said and done."""
+def ago(minutes):
+    """A moment of today, most of the day."""
+    return datetime.now(UTC) - timedelta(minutes=minutes)
+
+
+async def write(redis, key, attempt, *events, first=8, last=1):
+    """What an agent has said and done, from so many minutes ago to so many."""
     writer = Writer(redis)
     made = [writer.event(kind, **fields) for kind, fields in events]
-    data = entry_data([event.model_copy(update={"attempt": attempt}) for event in made])
+    times = [{"at": ago(first)}] * (len(made) - 1) + [{"at": ago(last)}]
+    data = entry_data(
+        [
+            event.model_copy(update={"attempt": attempt, **at})
+            for event, at in zip(made, times, strict=True)
+        ]
+    )
     await redis.xadd(key, {"data": data, END_FIELD: len(data), NEXT_FIELD: len(made)})
 
 
 async def put_transcripts(redis):
     """Of the running task, and of the session."""
     keys = Keys.of_namespace("team-a")
+    await keep(redis, KEPT)
     await write(
         *(redis, keys.task_transcript(UID, 1), 1),
+        (TextEvent, {"text": "I begin with the tests."}),
+        (VerdictEvent, {"status": "failed", "reason": "AgentError", "cost_usd": 0.08,
+                        "text": "the tests need a database"}),
+        first=14, last=9,
+    )  # fmt: skip
+    await write(
+        *(redis, keys.task_transcript(UID, 2), 2),
         (TextEvent, {"text": "I look at the login first."}),
         (ToolCallEvent, {"tool_name": "Read", "tool_call_id": "1", "arguments": '{"file_path": '
                          '"/workspace/login.py"}'}),
@@ -149,6 +173,7 @@ async def page(start, browser, api, reviews, redis_server, tmp_path):
     """The page as somebody sees it who may do everything in their namespace."""
     put_team(api)
     put_secret(api, redis_server.url)
+    put_producer(api, redis_server.url)
     redis = Redis.from_url(redis_server.url)
     await redis.flushall()
     await put_transcripts(redis)
@@ -175,7 +200,10 @@ VIEWS = {
     "cluster": ("cluster", "document.querySelectorAll('.spacer .row').length >= 9"),
     "task": (
         "cluster//tasks/team-a/fix-login",
-        "document.querySelector('.transcript').innerText.includes('pytest')",
+        "document.querySelector('.transcript').innerText.includes('pytest')"
+        " && document.querySelectorAll('.attempts button').length === 2"
+        " && !document.querySelector('.artifacts').hidden"
+        " && !document.querySelector('.spec').hidden",
     ),
     "session": (
         "cluster//sessions/team-a/alice",

@@ -134,6 +134,16 @@ async def launch(start, api, reviews, redis_server, tmp_path):
     return begin
 
 
+async def test_a_verdict_behind_which_the_attempt_went_on_is_not_the_end(launch, writer):
+    for text in ("one", "two", "three"):
+        await writer.say(text)
+    await writer.say(verdict=True)
+    await writer.say("four", verdict=True)
+    ada, _ = await launch()
+    told = [event.get("text") async for event in ada.events(PATH)]
+    assert told == ["one", "two", "three", "", "four", ""]
+
+
 def following(server):
     """Follow in the background; what was told so far is in the list."""
     found = []

@@ -63,7 +63,8 @@ class ClusterQuery(BaseModel):
 class ClusterDetail(ClusterObject):
     """One of them with what is known of it; texts are cut off, what is unknown is null.
 
-    `calls_cut` says that `calls` is not all that is to be approved.
+    `calls_cut` says that `calls` is not all that is to be approved; `generation` is another one
+    when its spec is, and `artifacts` counts the files that attempt `artifacts_of` has kept.
     """
 
     prompt: str = ""
@@ -79,6 +80,9 @@ class ClusterDetail(ClusterObject):
     calls: tuple[WaitingCall, ...] = ()
     calls_cut: bool = False
     disruptions: int = 0
+    artifacts: int = 0
+    artifacts_of: int = 0
+    generation: int = 0
     started_at: datetime | None = None
     ended_at: datetime | None = None
     over: bool = False
@@ -216,10 +220,14 @@ class TranscriptQuery(BaseModel):
 
 
 class ClusterPage(BaseModel):
-    """A page of the cluster's objects; `next` is `after` of the one behind it, null at the end."""
+    """A page of the cluster's objects; `next` is `after` of the one behind it, null at the end.
+
+    `namespaces` are those of which whoever asks sees objects, up to a few hundred.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     items: list[ClusterObject]
     total: int
     next: str | None = None
+    namespaces: list[str] = []

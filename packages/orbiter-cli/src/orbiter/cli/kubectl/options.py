@@ -60,7 +60,8 @@ DependsOn = Annotated[
     typer.Option("--depends-on", help="A task to be Completed first; may be repeated."),
 ]
 Plain = Annotated[
-    bool, typer.Option("--plain", help="No colours and no line that changes, as in a pipe.")
+    bool,
+    typer.Option("--plain", help="As in a pipe: no colours, and | before what is the agent's."),
 ]
 Everywhere = Annotated[
     bool, typer.Option("-A", "--all-namespaces", help="Of all namespaces that you may see.")

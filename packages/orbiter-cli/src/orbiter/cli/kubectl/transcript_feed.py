@@ -115,7 +115,7 @@ class Feed:
         while not self._leave.is_set() and read < len(self._attempts):
             number = self._attempts[read]
             if read:
-                self._screen.lines([Line(f"attempt {number}", "dim")])
+                self._screen.lines([Line(f"attempt {number}", "own")])
             read += 1
             self._read(_Attempt(forward, self._task, number))
 

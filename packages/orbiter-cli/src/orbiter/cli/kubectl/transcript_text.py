@@ -10,8 +10,8 @@ from orbiter.cli.kubectl.tool_calls import Call, describe_call
 from orbiter.cli.ui.text import one_line, plain, seconds
 from orbiter_contracts.transcript import AnyEvent, ToolCallEvent, ToolResultEvent
 
-Style = Literal["", "dim", "tool", "good", "bad", "add", "del", "ask"]
-"""What a line is; which colour that has, whoever prints it knows."""
+Style = Literal["", "dim", "tool", "good", "bad", "add", "del", "ask", "own"]
+"""What a line is; which colour that has, whoever prints it knows. `own` is no agent's, but ours."""
 _WIDTH: Final = 160
 _LONGEST_LINE: Final = 1000
 _MOST_CALLS: Final = 200

@@ -71,6 +71,7 @@ class Cluster:
             items=[known[key] for key in chosen],
             total=len(keys),
             next="/".join(chosen[-1]) if end > query.limit else None,
+            namespaces=sorted({key[1] for key in known})[:MOST_NAMESPACES],
         )
 
     async def get(

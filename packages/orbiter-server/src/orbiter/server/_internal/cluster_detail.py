@@ -30,23 +30,23 @@ def brief_of(item: Object) -> ClusterObject:
         item: As the API server has it.
     """
     meta, spec, status = (part_of(item, key) for key in ("metadata", "spec", "status"))
-    usage, created = part_of(status, "usage"), _moment(meta.get("creationTimestamp"))
+    usage, created = part_of(status, "usage"), moment_of(meta.get("creationTimestamp"))
     active = (status.get(key) for key in ("completionTime", "lastActivityTime", "startTime"))
     return ClusterObject(
         name=str(meta.get("name", "")),
         namespace=str(meta.get("namespace", "")),
-        phase=_text(status.get("phase"), 40),
-        agent=_text(_agent(item).get("type"), 40),
+        phase=text_of(status.get("phase"), 40),
+        agent=text_of(_agent(item).get("type"), 40),
         message=_message(spec, status)[:200],
         attempts=attempts_of(item),
-        turns=_count(status.get("turns") or usage.get("turns")),
-        unpriced=_count(status.get("unpriced")),
+        turns=count_of(status.get("turns") or usage.get("turns")),
+        unpriced=count_of(status.get("unpriced")),
         created_at=created,
-        active_at=next((at for at in map(_moment, active) if at is not None), created),
+        active_at=next((at for at in map(moment_of, active) if at is not None), created),
         labels=dict(islice(_labels(meta), MOST_LABELS)),
-        cost_usd=_money(usage.get("costUSD")),
-        input_tokens=_count(usage.get("inputTokens")),
-        output_tokens=_count(usage.get("outputTokens")),
+        cost_usd=money_of(usage.get("costUSD")),
+        input_tokens=count_of(usage.get("inputTokens")),
+        output_tokens=count_of(usage.get("outputTokens")),
     )
 
 
@@ -71,21 +71,24 @@ def detail_of(brief: ClusterObject, item: Object, actions: Iterable[Action]) -> 
     return ClusterDetail(
         **brief.model_dump(),
         actions=tuple(actions),
-        prompt=_text(spec.get("prompt"), PROMPT_CHARS),
-        model=_text(_agent(item).get("model"), 200),
-        reason=_text(status.get("reason"), 200),
-        progress=_text(status.get("progress"), 200),
-        summary=_text(result.get("summary"), TEXT_CHARS),
-        commit=_text(result.get("commitSHA"), 64),
+        prompt=text_of(spec.get("prompt"), PROMPT_CHARS),
+        model=text_of(_agent(item).get("model"), 200),
+        reason=text_of(status.get("reason"), 200),
+        progress=text_of(status.get("progress"), 200),
+        summary=text_of(result.get("summary"), TEXT_CHARS),
+        commit=text_of(result.get("commitSHA"), 64),
         pull_request=_link(result.get("prURL")),
-        question=_text(asks.get("question"), TEXT_CHARS),
-        question_id=_text(asks.get("id"), 512),
-        asked_at=_moment(asks.get("askedAt")),
+        question=text_of(asks.get("question"), TEXT_CHARS),
+        question_id=text_of(asks.get("id"), 512),
+        asked_at=moment_of(asks.get("askedAt")),
         calls=calls,
         calls_cut=cut,
-        disruptions=_count(status.get("disruptions")),
-        started_at=_moment(status.get("startTime")),
-        ended_at=_moment(status.get("completionTime")),
+        disruptions=count_of(status.get("disruptions")),
+        artifacts=count_of(part_of(status, "artifacts").get("count")),
+        artifacts_of=count_of(part_of(status, "artifacts").get("attempt")),
+        generation=count_of(part_of(item, "metadata").get("generation")),
+        started_at=moment_of(status.get("startTime")),
+        ended_at=moment_of(status.get("completionTime")),
         over=status.get("phase") in FINAL,
     )
 
@@ -112,7 +115,7 @@ def manager_of(item: Object) -> str | None:
 
 def attempts_of(item: Object) -> int:
     """Return how many attempts of a task have begun; 0 of a session."""
-    return min(_count(part_of(item, "status").get("attempts")), MOST_ATTEMPTS)
+    return min(count_of(part_of(item, "status").get("attempts")), MOST_ATTEMPTS)
 
 
 def is_over(task: ClusterObject, attempt: int) -> bool:
@@ -149,7 +152,7 @@ def _message(spec: Object, status: Object) -> str:
             continue
         if condition.get("status") == "False":
             return str(condition.get("message"))
-    turns, pending = _count(status.get("turns")), _count(status.get("pendingMessages"))
+    turns, pending = count_of(status.get("turns")), count_of(status.get("pendingMessages"))
     words = [f"user {spec['userId']}", f"{turns} turn{'' if turns == 1 else 's'}"]
     return ", ".join(words + ([f"{pending} pending"] if pending else []))
 
@@ -191,16 +194,18 @@ def _labels(meta: Object) -> Iterator[tuple[str, str]]:
     return ((k, v) for k, v in part_of(meta, "labels").items() if isinstance(v, str))
 
 
-def _text(value: object, most: int) -> str:
+def text_of(value: object, most: int) -> str:
+    """Return a text, cut off; an empty one of whatever is none."""
     return value[:most] if isinstance(value, str) else ""
 
 
 def _link(value: object) -> str:
-    text = _text(value, 2000)
+    text = text_of(value, 2000)
     return text if text.startswith(("https://", "http://")) else ""
 
 
-def _moment(value: object) -> datetime | None:
+def moment_of(value: object) -> datetime | None:
+    """Return a time, of UTC; None of whatever is none."""
     if not isinstance(value, str):
         return None
     try:
@@ -211,11 +216,13 @@ def _moment(value: object) -> datetime | None:
         return None
 
 
-def _count(value: object) -> int:
+def count_of(value: object) -> int:
+    """Return a count; 0 of whatever is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
-def _money(value: object) -> float | None:
+def money_of(value: object) -> float | None:
+    """Return US dollars; None of whatever is no sum."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value < 1e12 else None

@@ -9,6 +9,7 @@ from orbiter.server._internal.cluster_api import Kind
 from orbiter.server._internal.cluster_costs import costs_of
 from orbiter.server._internal.cluster_detail import detail_of
 from orbiter.server._internal.cluster_questions import questions_of, with_question
+from orbiter.server._internal.cluster_task_routes import task_endpoints
 from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.services import Services
@@ -173,4 +174,5 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
             "GET", session_path, "Show a POSession", session,
             ClusterDetail, errors=_TROUBLE, needs=None,
         ),
+        *task_endpoints(services, cluster, task_path, _TROUBLE),
     ]  # fmt: skip

@@ -46,7 +46,8 @@ async def connected(
     Args:
         access: Where to.
         blocks: Seconds that a read may wait.
-        outputs: Whether outputs are read, which are larger than what is in transcripts.
+        outputs: Whether outputs or artifacts are read, which are larger than what is in
+            transcripts.
     """
     from orbiter.server._internal.redis_replies import BriefParser, OutputParser
     from orbiter_contracts.redis_connection import connection_to
@@ -105,5 +106,5 @@ def access_of(
 
 
 def _unusable(words: str, secret: str) -> RequestError:
-    code = "no_transcripts" if secret == SECRET else "no_chat"
+    code = {SECRET: "no_transcripts", "orbiter-chat": "no_chat"}.get(secret, "no_artifacts")
     return RequestError(502, words, code=code)

@@ -135,6 +135,7 @@ class _Feed:
         self.viewers = Counter[str | None]()
         self.read = False
         self.ended = False
+        self._verdict = False
         self._place = place
         self._access = access
         self._anew = anew
@@ -217,7 +218,10 @@ class _Feed:
             found = dict(zip(names_and_values[::2], names_and_values[1::2], strict=False))
             for event in reader.take(read_entry(found)):
                 self._keep(event)
-        self.read = self.read or len(entries) < ENTRIES_AT_ONCE
+        at_end = len(entries) < ENTRIES_AT_ONCE
+        self.read = self.read or at_end
+        # in the middle of what is there it was not the last: the attempt has gone on
+        self.ended = at_end and self._verdict
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
         await asyncio.sleep(self._pace.after(size))
@@ -232,4 +236,4 @@ class _Feed:
         while self._bytes > MOST_BYTES:
             self._bytes -= size_of(self._events.popleft()[1])
         # a session's turns each have one: only a task's is the last
-        self.ended = event.type == "verdict" and event.attempt > 0
+        self._verdict = event.type == "verdict" and event.attempt > 0

@@ -47,6 +47,17 @@ export async function image(path) {
   return URL.createObjectURL(await response.blob());
 }
 
+// A file, saved as the browser saves one, and never shown: it may be anything.
+export async function saved(path, name) {
+  const response = await checked(await fetch(path, { headers: headers(), cache: "no-store" }));
+  const url = URL.createObjectURL(new Blob([await response.arrayBuffer()], { type: "application/octet-stream" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), LONGEST_PAUSE);
+}
+
 const FIRST_PAUSE = 300;
 const LONGEST_PAUSE = 8000;
 // the server sends a comment every 15 s: a line silent for longer is dead

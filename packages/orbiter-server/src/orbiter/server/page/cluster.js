@@ -7,6 +7,7 @@ import { Work } from "./work.js";
 
 const REFRESH = 2000;
 const NEWEST = 200;
+const MOST_NAMESPACES = 1000;
 const PHASES = {
   tasks: ["Pending", "Running", "InputRequired", "Completed", "Failed", "Cancelled"],
   sessions: ["Asleep", "Waiting", "Waking", "Ready", "Busy", "Suspended", "Failed"],
@@ -21,8 +22,14 @@ export class Cluster {
       this.kind("POSessions", "sessions", "Conversation"),
     ];
     this.work = new Work();
+    this.known = h("datalist", { id: "namespaces" });
+    this.scope = h("input", {
+      type: "search", id: "namespace", list: "namespaces", placeholder: "all namespaces", autocomplete: "off", spellcheck: "false",
+      onchange: ({ target }) => { location.hash = `#/cluster/${encodeURIComponent(target.value.trim())}`; },
+    });
     this.element = h("div", { class: "split" }, h(
       "div", { class: "stack" },
+      h("search", { class: "scope" }, h("label", { for: "namespace" }, "Namespace"), this.scope, this.known),
       this.kinds.map(({ title, list, problem, filter }) => h(
         "section", { class: "listing", "aria-label": title },
         h("div", { class: "tools" }, h("h2", {}, title, " ", problem), filter), list.element,
@@ -88,8 +95,10 @@ export class Cluster {
     else this.work.close();
     if (this.namespace !== namespace) {
       this.namespace = namespace;
+      for (const { list } of this.kinds) list.reset();
       await this.refreshing;
     }
+    if (document.activeElement !== this.scope) this.scope.value = namespace ?? "";
     this.timer ??= setInterval(() => document.hidden || this.refresh(), REFRESH);
     await this.refresh();
   }
@@ -105,12 +114,22 @@ export class Cluster {
     await this.refreshing;
   }
 
+  // All that were ever seen: the list of one namespace names no others.
+  offer(namespaces) {
+    const offered = new Set([...this.known.children].map((each) => each.value));
+    const unknown = namespaces.filter((each) => !offered.has(each)).slice(0, MOST_NAMESPACES - offered.size);
+    this.known.append(...unknown.map((value) => h("option", { value })));
+  }
+
   async renew() {
     this.work.refresh();
     await Promise.all(this.kinds.map(async ({ page, list, problem, chosen }) => {
       const asked = JSON.stringify(chosen);
       try {
+        const { namespace } = this;
         const found = await page(NEWEST);
+        this.offer(found.namespaces);
+        if (namespace !== this.namespace) return;
         // of others by now: the list has been asked for those
         if (asked === JSON.stringify(chosen)) list.renew(found);
         problem.textContent = "";

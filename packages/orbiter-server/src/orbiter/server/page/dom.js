@@ -28,6 +28,16 @@ export function seconds(value) {
   return value < 60 ? `${value.toFixed(1)} s` : `${Math.floor(value / 60)} min ${Math.round(value % 60)} s`;
 }
 
+export function size(bytes) {
+  const units = ["B", "KiB", "MiB"];
+  let amount = bytes;
+  for (const unit of units) {
+    if (amount < 1024) return `${unit === "B" ? amount : amount.toFixed(1)} ${unit}`;
+    amount /= 1024;
+  }
+  return `${amount.toFixed(1)} GiB`;
+}
+
 // JSON that somebody reads; what is none stays as it is.
 export function pretty(text) {
   try {

@@ -2,23 +2,27 @@
 
 import { actionsOf } from "./actions.js";
 import { follow, request } from "./api.js";
+import { Artifacts } from "./artifacts.js";
+import { Attempts } from "./attempts.js";
 import { badge, fill, h, when } from "./dom.js";
 import { show } from "./markdown.js";
 import { questionOf } from "./question.js";
+import { Spec } from "./spec.js";
 import { Transcript } from "./transcript.js";
 
 export class Work {
   constructor() {
     this.transcript = new Transcript();
     this.problem = h("p", { class: "soft", role: "status" });
-    this.facts = h("div", { class: "facts" });
-    this.attempt = h("select", {
-      "aria-label": "Attempt", hidden: true, onchange: () => this.listen(Number(this.attempt.value)),
-    });
+    this.facts = h("div", {});
+    this.spec = new Spec();
+    this.artifacts = new Artifacts();
+    // the latest is gone on with by the one behind it, an earlier one is not
+    this.attempts = new Attempts((number) => this.listen(number, number === this.item?.attempts));
     this.element = h(
       "section", { class: "detail work", "aria-label": "Details", hidden: true },
-      this.facts,
-      h("header", {}, h("h3", {}, "Transcript"), this.attempt), this.problem, this.transcript.log,
+      h("div", { class: "facts" }, this.facts, this.artifacts.element, this.spec.element),
+      this.attempts.element, h("h3", {}, "Transcript"), this.problem, this.transcript.log,
     );
   }
 
@@ -40,10 +44,15 @@ export class Work {
   close() {
     this.following?.abort();
     this.shown = this.item = this.drawn = this.heard = null;
-    this.chosen = this.question = null;
-    this.transcript.clear();
+    this.chosen = this.question = this.timed = null;
+    this.rested = false;
+    this.clear();
     this.problem.textContent = "";
     this.element.hidden = true;
+  }
+
+  clear() {
+    for (const part of [this.transcript, this.attempts, this.spec, this.artifacts]) part.clear();
   }
 
   async refresh() {
@@ -57,8 +66,8 @@ export class Work {
       // what may not be seen any more is not left on the screen
       if (error.status < 500) {
         this.following?.abort();
-        this.transcript.clear();
-        this.heard = this.drawn = null;
+        this.clear();
+        this.heard = this.drawn = this.timed = null;
         fill(this.facts, this.head({ name: decodeURIComponent(shown[2]) }), h("p", { class: "problem", role: "alert" }, error.message));
       }
       return;
@@ -66,9 +75,16 @@ export class Work {
     if (shown !== this.shown) return;
     this.item = item;
     this.draw(item);
+    if (shown[0] === "tasks") {
+      this.time(item);
+      this.spec.refresh(this.path, item.generation);
+      this.artifacts.refresh(this.path, item);
+    }
     const latest = shown[0] === "tasks" ? item.attempts : 0;
     if (shown[0] === "tasks" && !latest) this.problem.textContent = "No attempt has begun yet.";
     else if (this.heard === null || (this.chosen === null && latest !== this.heard)) this.listen(latest, true);
+    // a verdict that nobody else has heard, Redis lost it say: the same attempt goes on behind it
+    else if (this.rested && latest === this.heard && item.phase === "Running") this.hear(latest);
   }
 
   head(item) {
@@ -107,33 +123,59 @@ export class Work {
       actionsOf(item, acted),
       item.prompt ? h("details", { open }, h("summary", {}, "Prompt"), h("p", { class: "input" }, item.prompt)) : null,
     );
-    this.attempt.hidden = item.attempts < 2;
-    const numbers = Array.from({ length: Math.min(item.attempts, 100) }, (_, at) => item.attempts - at);
-    if (this.attempt.options[0]?.value !== String(item.attempts)) {
-      fill(this.attempt, numbers.map((number) => h("option", { value: String(number) }, `Attempt ${number}`)));
-      if (this.heard) this.attempt.value = String(this.heard);
+  }
+
+  // The timeline, read again when something has become of an attempt, and not at each look.
+  async time(item) {
+    const { shown } = this;
+    const { attempts, phase, reason, ended_at: ended, cost_usd: cost, disruptions } = item;
+    const now = JSON.stringify([attempts, phase, reason, ended, cost, disruptions, this.verdicts]);
+    if (!attempts || now === this.timed) return;
+    this.timed = now;
+    try {
+      const found = await request("GET", `${this.path}/attempts`);
+      if (shown === this.shown && now === this.timed) this.attempts.show(found, item.name);
+    } catch {
+      if (now === this.timed) this.timed = null; // the next time
     }
   }
 
   // Follow the transcript of an attempt; a session has none, which is 0.
   async listen(attempt, latest = false) {
+    this.heard = attempt;
+    this.chosen = latest ? null : attempt;
+    this.seen = 0;
+    this.rested = false;
+    this.attempts.mark(attempt);
+    this.transcript.clear();
+    await this.hear(attempt);
+  }
+
+  // Go on behind the last event that was heard.
+  async hear(attempt) {
     this.following?.abort();
     const following = new AbortController();
     this.following = following;
-    this.heard = attempt;
-    this.chosen = latest ? null : attempt;
-    if (attempt) this.attempt.value = String(attempt);
-    this.transcript.clear();
+    const again = this.rested;
+    this.rested = false;
     this.problem.textContent = "";
     try {
       await follow(`${this.path}/transcript${attempt ? `?attempt=${attempt}` : ""}`, {
+        after: this.seen,
         signal: following.signal,
         isLast: (event) => event.type === "verdict" && event.attempt > 0,
-        onEvent: (event) => following.signal.aborted || this.transcript.add(event),
+        onEvent: (event) => {
+          if (following.signal.aborted) return;
+          this.seen = event.seq;
+          this.transcript.add(event);
+          if (event.type === "verdict") this.verdicts = (this.verdicts ?? 0) + 1;
+        },
         onState: (state) => {
-          if (state === "reconnecting" && this.item && (this.item.over || attempt < this.item.attempts)) following.abort();
+          const over = this.item && (this.item.over || (attempt && attempt < this.item.attempts));
+          if (state === "reconnecting" && (again || over)) following.abort();
         },
       });
+      if (this.following === following) this.rested = true;
     } catch (error) {
       if (!following.signal.aborted) this.problem.textContent = error.message;
     }
