@@ -16,6 +16,7 @@ from orbiter_triggers.courier.app import Courier
 from orbiter_triggers.courier.cache import CourierCache
 from orbiter_triggers.courier.client import Github
 from orbiter_triggers.courier.credentials import GithubCredentials
+from orbiter_triggers.courier.poll import Poll
 from orbiter_triggers.courier.settings import CourierSettings
 
 _GAUGES = {
@@ -45,6 +46,7 @@ class Loops:
     ) -> None:
         self._settings = settings
         self._leader = leader
+        self._metrics = metrics
         self._open = AsyncExitStack()
         requests = counter(
             metrics.registry,
@@ -82,7 +84,22 @@ class Loops:
         await self._open.aclose()
 
     def _loops(self) -> dict[str, Part]:
-        return {}
+        found = counter(
+            self._metrics.registry,
+            "orbiter_courier_poll_total",
+            "What polls have found, and what has become of them",
+            "outcome",
+        )
+        poll = Poll(
+            cache=self.cache,
+            github=self.github,
+            redis=self.redis,
+            may_see=self._settings.has_repository,
+            allowed=self._leader.check,
+            count=lambda outcome: found.labels(outcome).inc(),
+            interval=self._settings.poll_seconds,
+        )
+        return {"poll": poll.run}
 
     def _gauges(self) -> dict[str, float]:
         return {
