@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import kopf
 from redis.asyncio import Redis
 from support.fake_api import FakeApi, Object
 from support.fake_github import TOKEN, FakeGithub
@@ -17,11 +18,16 @@ from support.webhooks import MASTER_KEY, REPOSITORY, github_request
 from orbiter_contracts.queues import Keys
 from orbiter_contracts.redis_users import courier_rules, receiver_rules, triggers_rules
 from orbiter_contracts.webhook_signatures import Hook
+from orbiter_operator.kube.client import Kube
+from orbiter_operator.kube.connection import Credentials
+from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.streams.client import redis_client
 from orbiter_triggers.courier.cache import CourierCache
 from orbiter_triggers.courier.client import Github
 from orbiter_triggers.courier.credentials import GithubCredentials
 from orbiter_triggers.courier.poll import Poll
+from orbiter_triggers.courier.records import Records
+from orbiter_triggers.courier.threads import Threads
 from orbiter_triggers.event_stream import EventStream
 from orbiter_triggers.events.requests import read_event
 
@@ -83,6 +89,21 @@ class CourierWorld(TriggerWorld):
             interval=INTERVAL.total_seconds(),
             clock=lambda: self.now,
         )
+        connection = kopf.ConnectionInfo(server=self.api.url)
+        kube = await self._open.enter_async_context(Kube(Credentials(lambda: connection)))
+        self.threads = Threads(
+            queue=WorkQueue(self.seconds),
+            cache=self.cache,
+            kube=kube,
+            github=self.client,
+            api=self.github.url,
+            records=Records(self.ours),
+            may_see=lambda *asked: asked in self.repositories,
+            allowed=lambda: None,
+            answers=self.answers,
+            link="https://orbiter.example.com/#/cluster//tasks/{namespace}/{name}",
+            clock=self.seconds,
+        )
 
     def seconds(self) -> float:
         """The time, for those that only count how much passes."""
@@ -96,6 +117,12 @@ class CourierWorld(TriggerWorld):
         ):
             for obj in self.api.objects[plural].values():
                 cache.put(deepcopy(obj))
+
+    async def told(self, passed: timedelta = timedelta(0)) -> list[float | None]:
+        """GitHub is told of every task, so much later; after how long it would be told more."""
+        self.later(passed)
+        self.see()
+        return [await self.threads.handle(key) for key in self.cache.tasks]
 
     def later(self, passed: timedelta) -> None:
         """So much time has passed, for everybody."""
