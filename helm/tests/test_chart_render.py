@@ -13,6 +13,7 @@ from support.manifests import read_manifests
 
 from orbiter_operator.make_secrets import PLAN, WantedSecret
 from orbiter_operator.settings import PREFIX, Settings
+from orbiter_triggers.courier.settings import CourierSettings
 from orbiter_triggers.receiver.settings import ReceiverSettings
 from orbiter_triggers.settings import Settings as TriggerSettings
 
@@ -116,6 +117,11 @@ def test_a_misspelt_value_is_refused_by_helm_too(cluster: Cluster) -> None:
         (f"{SELECTS},redis.users=Static", "nobody would make the Secrets of a namespace that gets"),
         (f"{SELECTS},watchNamespaces={{default}}", "gets the label would not be watched"),
         ("workers.namespaces=null", "workers"),
+        ("triggers.enabled=true,triggers.courier.enabled=true", "nobody would take the events"),
+        (
+            "triggers.enabled=true,triggers.webhooks.enabled=true,triggers.courier.enabled=true",
+            "triggers.courier.enabled without a credential",
+        ),
         (
             "redis.auth.existingSecret=a,redis.external.existingSecret=b",
             "redis.auth.existingSecret is for the bundled Redis and redis.external",
@@ -372,6 +378,7 @@ def test_tokens_go_to_the_operator_alone(cluster: Cluster) -> None:
     [
         ((), ["orbiter-redis-auth"]),
         (("redis.external.existingSecret=mine",), ["mine"]),
+        (("triggers.courier.github.existingSecret=app",), ["app", "orbiter-redis-auth"]),
         (("tracing.headersSecretName=headers",), ["orbiter-redis-auth", "headers"]),
     ],
 )
@@ -709,6 +716,70 @@ def test_an_ingress_leads_to_the_hooks_alone(cluster: Cluster) -> None:
     assert (rule["host"], [each["path"] for each in rule["http"]["paths"]]) == (
         *("h.example", ["/v1/triggers/"]),
     )
+
+
+COURIER = ("triggers.courier.enabled=true", "triggers.courier.github.existingSecret=app")
+COURIER_RIGHTS = {
+    ("orbiter.dev", "agenttriggers"): {"get", "list", "watch"},
+    ("orbiter.dev", "agenttasks"): {"get", "list", "watch", "patch"},
+}
+
+
+def test_the_courier_is_off_until_it_is_wanted(cluster: Cluster) -> None:
+    items = render(cluster, TRIGGERS, WEBHOOKS)
+    assert not [each for each in items if "courier" in each["metadata"]["name"]]
+    assert "user courier" not in only(items, "ConfigMap", "orbiter-redis")["data"]["users.acl"]
+
+
+def test_the_courier_alone_has_githubs_credential_and_nobody_reaches_it(cluster: Cluster) -> None:
+    items = render(cluster, TRIGGERS, WEBHOOKS, *COURIER)
+    assert rights(only(items, "Role", "orbiter-courier")) == COURIER_RIGHTS
+    assert rights(only(items, "Role", "orbiter-courier-lease")) == LEASE_RIGHTS
+    pods = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]
+        for each in items
+        if each["kind"] in ("Deployment", "StatefulSet")
+    }
+    assert [name for name, pod in pods.items() if "app" in str(pod["volumes"])] == [
+        "orbiter-courier"
+    ]
+    pod = pods["orbiter-courier"]
+    [container] = pod["containers"]
+    assert container["command"][-2:] == ["-m", "orbiter_triggers.courier"]
+    told = {each["name"].removeprefix(PREFIX).lower() for each in container["env"]}
+    assert told - {"redis_password"} <= set(CourierSettings.model_fields)
+    [volume] = [each for each in pod["volumes"] if each["name"] == "github"]
+    assert volume["secret"] == {"secretName": "app"}
+    policy = only(items, "NetworkPolicy", "orbiter-courier")["spec"]
+    ports = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+    assert ports == {53, 443, 6379, 6443}
+    assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == [9090]
+    assert not [each for each in items if each["kind"] == "Ingress"]
+    passwords = plan(items)["orbiter-system", "orbiter-redis-auth"].passwords
+    assert passwords[-1] == "courier-password"
+
+
+def test_without_answers_the_courier_changes_no_task(cluster: Cluster) -> None:
+    items = render(cluster, TRIGGERS, WEBHOOKS, *COURIER, "triggers.courier.answers=false")
+    verbs = rights(only(items, "Role", "orbiter-courier"))["orbiter.dev", "agenttasks"]
+    assert verbs == {"get", "list", "watch"}
+
+
+def test_the_courier_is_told_its_repositories_and_networks(cluster: Cluster) -> None:
+    options = (
+        *COURIER,
+        "triggers.courier.repositories.team-a={octo-org/shop,octo-tools/*}",
+        "triggers.courier.github.privateNetworks={10.1.2.0/24}",
+    )
+    items = render(cluster, TRIGGERS, WEBHOOKS, *options)
+    pod = only(items, "Deployment", "orbiter-courier")["spec"]["template"]["spec"]
+    told = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    assert json.loads(told["ORBITER_GITHUB_REPOSITORIES"]) == {
+        "team-a": ["octo-org/shop", "octo-tools/*"]
+    }
+    assert told["ORBITER_GITHUB_PRIVATE_NETWORKS"] == "10.1.2.0/24"
+    policy = only(items, "NetworkPolicy", "orbiter-courier")["spec"]
+    assert {"ipBlock": {"cidr": "10.1.2.0/24"}} in policy["egress"][-1]["to"]
 
 
 def test_triggers_serve_the_namespaces_that_the_operator_watches(cluster: Cluster) -> None:

@@ -240,6 +240,14 @@ class Keys:
         """
         return f"{self.prefix}agenttrigger:{uid}:made:{digest}"
 
+    def trigger_poll(self, uid: str) -> str:
+        """Key of the hash with how far the courier has read what a trigger hears of."""
+        return f"{self.prefix}agenttrigger:{uid}:poll"
+
+    def trigger_comments(self, uid: str) -> str:
+        """Key of the hash with what the courier has written about each task of a trigger."""
+        return f"{self.prefix}agenttrigger:{uid}:comments"
+
     def _po(self, worker_id: str, kind: str) -> str:
         return f"{self.prefix}worker:po:{worker_id}:{kind}"
 

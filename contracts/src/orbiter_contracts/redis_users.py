@@ -77,6 +77,20 @@ def receiver_rules() -> Rules:
     )
 
 
+def courier_rules() -> Rules:
+    """What the courier may: add events, ask which have made a task, and keep what it has done."""
+    keys = Keys()
+    written = (keys.trigger_events, keys.trigger_poll("*"), keys.trigger_comments("*"))
+    return (
+        *_NOTHING,
+        *(f"~{_ANY_NAMESPACE}{name}" for name in written),
+        f"%R~{_ANY_NAMESPACE}{keys.trigger_memory('*', '*')}",
+        *(*_CONNECTION, "+@transaction"),
+        *("+xadd", "+xlen", "+memory|usage", "+expire"),
+        *("+mget", "+hget", "+hgetall", "+hset", "+hdel"),
+    )
+
+
 def worker_user(namespace: str) -> str:
     """Name of the user of a namespace's developer workers."""
     return f"w:{namespace}"

@@ -75,6 +75,9 @@ app.kubernetes.io/managed-by: orbiter
 {{- /* Also where events are not received any more: the Secrets stay. */ -}}
 {{- $names = concat $names (list "orbiter-webhooks" (include "orbiter.webhooks.secret" .)) -}}
 {{- $names = concat $names (list .Values.workers.redisSecretName) (include "orbiter.namespace.secrets" . | splitList ",") -}}
+{{- with .Values.triggers.courier.github.existingSecret -}}
+{{- $names = append $names . -}}
+{{- end -}}
 {{- with .Values.redis.external.existingSecret -}}
 {{- $names = append $names . -}}
 {{- else -}}
@@ -150,6 +153,14 @@ imagePullSecrets:
 {{- end -}}
 {{- if and .enabled .httpRoute.enabled (not .httpRoute.parentRefs) -}}
 {{- fail "server.httpRoute.enabled without a Gateway: name it in server.httpRoute.parentRefs" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.triggers.enabled .Values.triggers.courier.enabled -}}
+{{- if not .Values.triggers.webhooks.enabled -}}
+{{- fail "triggers.courier.enabled without triggers.webhooks.enabled: nobody would take the events that it finds" -}}
+{{- end -}}
+{{- if not .Values.triggers.courier.github.existingSecret -}}
+{{- fail "triggers.courier.enabled without a credential: name a Secret in triggers.courier.github.existingSecret" -}}
 {{- end -}}
 {{- end -}}
 {{- $selector := include "orbiter.namespaceSelector" . -}}

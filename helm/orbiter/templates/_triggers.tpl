@@ -36,8 +36,23 @@
 {{- end }}
 {{- define "orbiter.receiver.name" -}}{{ include "orbiter.fullname" . }}-receiver{{- end }}
 
-{{/* Redis in the name of one of the two users, and the master key. Arguments: root, user. */}}
-{{- define "orbiter.webhooks.env" -}}
+{{/* Whether the courier is installed, and what it does in a namespace that the operator watches. */}}
+{{- define "orbiter.courier" -}}
+{{- if and (include "orbiter.webhooks" .) .Values.triggers.courier.enabled -}}true{{- end -}}
+{{- end }}
+{{- define "orbiter.courier.name" -}}{{ include "orbiter.fullname" . }}-courier{{- end }}
+{{- define "orbiter.courier.rules" -}}
+# Sees which repositories are heard, and how the tasks do that came of it.
+- apiGroups: [orbiter.dev]
+  resources: [agenttriggers]
+  verbs: [get, list, watch]
+- apiGroups: [orbiter.dev]
+  resources: [agenttasks]
+  verbs: [get, list, watch{{ if .Values.triggers.courier.answers }}, patch{{ end }}]
+{{- end }}
+
+{{/* Redis in the name of one of the users. Arguments: root, user. */}}
+{{- define "orbiter.triggers.redisEnv" -}}
 {{- $root := .root -}}
 {{- with $root.Values.redis.external.existingSecret -}}
 - name: ORBITER_REDIS_URL
@@ -50,6 +65,12 @@
 - name: ORBITER_REDIS_URL
   value: {{ printf "%s://%s:$(REDIS_PASSWORD)@%s" (include "orbiter.redis.scheme" $root) $.user (include "orbiter.redis.inside" $root) }}
 {{- end }}
+{{- end }}
+
+{{/* The same, and the master key of webhooks. */}}
+{{- define "orbiter.webhooks.env" -}}
+{{- $root := .root -}}
+{{ include "orbiter.triggers.redisEnv" . }}
 - name: ORBITER_WEBHOOK_MASTER_KEY
   valueFrom:
     secretKeyRef: {name: {{ include "orbiter.webhooks.secret" $root }}, key: master-key}
