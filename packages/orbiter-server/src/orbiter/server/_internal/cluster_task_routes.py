@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
+from typing import Final
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -23,7 +24,7 @@ from orbiter.server.cluster_task_models import (
     ClusterSpec,
 )
 
-KIND = "agenttasks"
+KIND: Final = "agenttasks"
 BYTES = "application/octet-stream"
 # what an agent has made stays a file wherever it is opened, and is nobody else's
 FILE_HEADERS = {
