@@ -240,6 +240,28 @@ class Keys:
         """
         return f"{self.prefix}agenttrigger:{uid}:made:{digest}"
 
+    def notified(self, uid: str) -> str:
+        """Key of the hash of what an object's receivers have been told, or are still to be told.
+
+        Args:
+            uid: The object's uid.
+        """
+        return f"{self.prefix}notify:object:{uid}"
+
+    @property
+    def notifications(self) -> str:
+        """What `dead_letter` is asked for of notifications; there is no stream of this name."""
+        return f"{self.prefix}notify:events"
+
+    def notifications_waiting(self, namespace: str, lease: str) -> str:
+        """Key of the set of the objects of which something is still to be told; without a prefix.
+
+        Args:
+            namespace: The courier's own namespace.
+            lease: The name of the Lease that its replicas share.
+        """
+        return f"{self.prefix}notify:waiting:{namespace}/{lease}"
+
     def _po(self, worker_id: str, kind: str) -> str:
         return f"{self.prefix}worker:po:{worker_id}:{kind}"
 

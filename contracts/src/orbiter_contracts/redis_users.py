@@ -77,6 +77,22 @@ def receiver_rules() -> Rules:
     )
 
 
+def notify_rules() -> Rules:
+    """What who sends notifications may, beside all else: note and settle them, of all namespaces.
+
+    A selector, so that its commands reach no other key.
+    """
+    keys = Keys()
+    anything = keys.notified("").removesuffix("object:") + _ANY
+    return (
+        "+@transaction",
+        _selector(
+            ("+hsetnx", "+hset", "+hgetall", "+expire", "+xadd", "+sadd", "+srem", "+smembers"),
+            (f"{_ANY_NAMESPACE}{anything}", anything),
+        ),
+    )
+
+
 def worker_user(namespace: str) -> str:
     """Name of the user of a namespace's developer workers."""
     return f"w:{namespace}"
