@@ -1,0 +1,70 @@
+"""Where the courier may connect to: public addresses, and private ones that somebody has named.
+
+A name is resolved here once for a connection, and that goes to the very address that was looked at:
+a name that leads elsewhere a moment later leads nowhere.
+"""
+
+import socket
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+Network = IPv4Network | IPv6Network
+_TRANSLATED: Final = (ip_network("64:ff9b::/96"), ip_network("2002::/16"))
+"""NAT64 and 6to4: a private IPv4 address may be in one of these."""
+
+
+class PrivateAddressError(OSError):
+    """A name leads to no address that may be connected to."""
+
+
+def may_connect(text: str, private: Sequence[Network]) -> bool:
+    """Whether an address is public, or in one of these networks.
+
+    Args:
+        text: An address as a resolver or a URL has it; anything else is none.
+        private: Networks that are allowed though they are not public.
+    """
+    try:
+        found: IPv4Address | IPv6Address = ip_address(text.partition("%")[0].strip("[]"))
+    except ValueError:
+        return False
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    if any(found.version == one.version and found in one for one in private):
+        return True
+    hidden = found.version == 6 and any(found in one for one in _TRANSLATED)
+    return found.is_global and not found.is_multicast and not hidden
+
+
+class PublicResolver(AbstractResolver):
+    """Resolves names to such addresses.
+
+    Args:
+        inner: Who asks DNS.
+        private: Networks that are allowed though they are not public.
+    """
+
+    def __init__(self, inner: AbstractResolver, private: Sequence[Network]) -> None:
+        self._inner = inner
+        self._private = private
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """The addresses of a name that may be connected to.
+
+        Raises:
+            PrivateAddressError: There is none.
+        """
+        found = await self._inner.resolve(host, port, family)
+        allowed = [one for one in found if may_connect(one["host"], self._private)]
+        if not allowed:
+            raise PrivateAddressError(f"{host} leads to no public address")
+        return allowed
+
+    async def close(self) -> None:
+        """Release what the inner one holds."""
+        await self._inner.close()
