@@ -19,9 +19,9 @@ from orbiter_contracts.redis_users import receiver_rules, triggers_rules
 from orbiter_contracts.webhook_signatures import Hook
 from orbiter_operator.streams.client import redis_client
 from orbiter_triggers.controller.events import REMEMBERED_SECONDS
+from orbiter_triggers.event_stream import EventStream
 from orbiter_triggers.events.requests import read_event
 from orbiter_triggers.naming import event_digest, event_name
-from orbiter_triggers.receiver.stream import EventStream
 
 pytestmark = pytest.mark.integration
 HOUR = timedelta(hours=1)

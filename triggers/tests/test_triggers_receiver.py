@@ -23,8 +23,8 @@ from orbiter_contracts.queues import Keys
 from orbiter_contracts.trigger_events import MAX_BODY_BYTES, TriggerEvent
 from orbiter_contracts.webhook_signatures import Hook, signed_body
 from orbiter_operator.streams.client import redis_client
+from orbiter_triggers.event_stream import KEPT_SECONDS, EventStream
 from orbiter_triggers.receiver.app import Receiver
-from orbiter_triggers.receiver.stream import KEPT_SECONDS, EventStream
 
 pytestmark = pytest.mark.integration
 HOOK = Hook("team", "fixes", "github", "9f1c-1")

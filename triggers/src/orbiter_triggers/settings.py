@@ -28,8 +28,8 @@ def _own_namespace() -> str:
         return "default"
 
 
-class Settings(BaseSettings):
-    """What the program is told by its environment."""
+class ReplicaSettings(BaseSettings):
+    """What programs are told of which one replica is active."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
@@ -53,14 +53,6 @@ class Settings(BaseSettings):
     resync_seconds: int = Field(
         600, ge=10, description="Seconds between two full comparisons with the cluster"
     )
-    redis_url: str = Field(
-        "", description="Redis, for the events of webhooks; empty: none are received"
-    )
-    webhook_master_key: str = Field("", description="What the secrets of webhooks follow from")
-    webhook_generation: int = Field(1, ge=1, description="Of these secrets")
-    webhook_url: str = Field(
-        "", description="Where the receiver is reached, for instance https://hooks.example.com"
-    )
     metrics_port: int = Field(9090, ge=0, le=65535, description="Port of /metrics; 0 picks one")
     health_port: int = Field(
         8080, ge=0, le=65535, description="Port of /healthz and /readyz; 0 picks one"
@@ -75,3 +67,16 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return tuple(part.strip() for part in value.split(",") if part.strip())
         return value
+
+
+class Settings(ReplicaSettings):
+    """What the controller is told by its environment."""
+
+    redis_url: str = Field(
+        "", description="Redis, for the events of webhooks; empty: none are received"
+    )
+    webhook_master_key: str = Field("", description="What the secrets of webhooks follow from")
+    webhook_generation: int = Field(1, ge=1, description="Of these secrets")
+    webhook_url: str = Field(
+        "", description="Where the receiver is reached, for instance https://hooks.example.com"
+    )

@@ -31,8 +31,8 @@ async def _run(settings: ReceiverSettings) -> int:
     from orbiter_operator.runtime.logs import configure_logs
     from orbiter_operator.runtime.metrics import counter
     from orbiter_operator.streams.client import redis_client
+    from orbiter_triggers.event_stream import EventStream
     from orbiter_triggers.receiver.app import Receiver
-    from orbiter_triggers.receiver.stream import EventStream
 
     configure_logs(settings.log_level, as_json=not sys.stderr.isatty())
     log = structlog.get_logger("orbiter_triggers.receiver")

@@ -21,10 +21,10 @@ from redis.exceptions import RedisError
 
 from orbiter_contracts.trigger_events import MAX_BODY_BYTES
 from orbiter_contracts.webhook_signatures import Hook, read_hook_path
+from orbiter_triggers.event_stream import EventStream, StreamFullError
 from orbiter_triggers.events.refusals import Reason, RefusedRequestError
 from orbiter_triggers.events.requests import read_event
 from orbiter_triggers.receiver.connections import Connection, Limits, Server, answer
-from orbiter_triggers.receiver.stream import EventStream, StreamFullError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

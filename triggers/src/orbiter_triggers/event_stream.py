@@ -1,4 +1,4 @@
-"""The stream of a namespace's events, as the receiver adds to it: never beyond its bounds."""
+"""The stream of a namespace's events, as others add to it: never beyond its bounds."""
 
 from typing import Any, Final
 

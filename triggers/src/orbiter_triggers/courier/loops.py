@@ -1,0 +1,91 @@
+"""What the courier is made of: its clients, and one loop for each thing that it does.
+
+A loop is a coroutine function that never returns; one more is one more entry of `_loops`.
+"""
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from orbiter_operator.kube.client import Kube
+from orbiter_operator.kube.leader_election import Leader
+from orbiter_operator.runtime.health import Health
+from orbiter_operator.runtime.metrics import Metrics, counter
+from orbiter_operator.runtime.supervisor import Part
+from orbiter_operator.streams.client import redis_client
+from orbiter_triggers.courier.app import Courier
+from orbiter_triggers.courier.cache import CourierCache
+from orbiter_triggers.courier.client import Github
+from orbiter_triggers.courier.credentials import GithubCredentials
+from orbiter_triggers.courier.settings import CourierSettings
+
+_GAUGES = {
+    "orbiter_courier_leader": "1 when this replica is the active one",
+    "orbiter_courier_requests_remaining": "Requests that GitHub still takes within this hour",
+}
+
+
+class Loops:
+    """All of it, from `async with` on.
+
+    Args:
+        settings: What the environment says.
+        kube: The API client.
+        leader: This replica's hold on the Lease.
+        metrics: Where everything is counted.
+        health: Where the parts say how they are.
+    """
+
+    def __init__(
+        self,
+        settings: CourierSettings,
+        kube: Kube,
+        leader: Leader,
+        metrics: Metrics,
+        health: Health,
+    ) -> None:
+        self._settings = settings
+        self._leader = leader
+        self._open = AsyncExitStack()
+        requests = counter(
+            metrics.registry,
+            "orbiter_courier_requests_total",
+            "Requests to GitHub, by what has become of them",
+            "outcome",
+        )
+        credentials = GithubCredentials(Path(settings.github_credentials))
+        health.ready_if("credential", credentials.problem)
+        self.github = Github(
+            settings.github_url,
+            credentials,
+            private=settings.github_private_networks,
+            count=lambda outcome: requests.labels(outcome).inc(),
+        )
+        self.redis = redis_client(settings.redis_url)
+        self.cache = CourierCache(lambda key: None)
+        self.courier = Courier(
+            namespaces=settings.watch_namespaces,
+            resync_seconds=settings.resync_seconds,
+            kube=kube,
+            leader=leader,
+            health=health,
+            cache=self.cache,
+            loops=self._loops(),
+        )
+        metrics.gauges(_GAUGES, self._gauges)
+
+    async def __aenter__(self) -> "Loops":
+        self._open.push_async_callback(self.redis.aclose)
+        await self._open.enter_async_context(self.github)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._open.aclose()
+
+    def _loops(self) -> dict[str, Part]:
+        return {}
+
+    def _gauges(self) -> dict[str, float]:
+        return {
+            "orbiter_courier_leader": float(self._leader.leading),
+            "orbiter_courier_requests_remaining": float(self.github.limits.remaining or 0),
+        }
