@@ -24,7 +24,10 @@ EARLIER = "2026-11-29T11:59:00.250Z"
 BEGUN = "2026-11-29T11:00:00Z"
 SINK = {"url": "https://hooks.example.com/a", "secretRef": {"name": "orbiter-notify"}}
 SECOND, HOUR = timedelta(seconds=1), timedelta(hours=1)
-ALL = {**SINK, "on": ["Completed", "Failed", "InputRequired", "BudgetWarning", "BudgetExceeded"]}
+ALL = {
+    **SINK,
+    "events": ["Completed", "Failed", "InputRequired", "BudgetWarning", "BudgetExceeded"],
+}
 
 
 def task(*sinks: dict[str, Any], created: str = BEGUN, **status: Any) -> dict[str, Any]:
@@ -71,7 +74,7 @@ def ids(obj: dict[str, Any], kind: Any = "AgentTask", now: datetime = NOON) -> l
         (task(phase="Running", **ASKED), []),
         (task(phase="Pending", **HELD), []),
         (task(ALL, phase="Pending", **HELD), ["9f1c.budgetexceeded.1795953540"]),
-        (task({**SINK, "on": ["Failed"]}, phase="Completed", completionTime=EARLIER), []),
+        (task({**SINK, "events": ["Failed"]}, phase="Completed", completionTime=EARLIER), []),
         (
             task(
                 phase="Completed",

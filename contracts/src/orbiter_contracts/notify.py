@@ -16,7 +16,7 @@ from orbiter_contracts.spec_errors import spec_problem
 Occasion = Literal["Completed", "Failed", "InputRequired", "BudgetWarning", "BudgetExceeded"]
 OCCASIONS: Final[tuple[Occasion, ...]] = get_args(Occasion)
 OF_AN_END: Final[tuple[Occasion, ...]] = ("Completed", "Failed", "InputRequired")
-"""What is told where `on` is not written."""
+"""What is told where `events` is not written."""
 MAX_SINKS: Final = 5
 """Of one object, with those of its profiles."""
 URL_KEY, SIGNING_KEY = "url", "secret"
@@ -53,7 +53,10 @@ class Sink(_Part):
     url: Annotated[str, Field(max_length=MAX_LINE_CHARACTERS, pattern=_URL)] | None = None
     url_from_secret: UrlKey | None = Field(None, alias="urlFromSecret")
     secret_ref: SigningKey = Field(alias="secretRef")
-    on: Annotated[tuple[Occasion, ...], Field(min_length=1, max_length=len(OCCASIONS))] = OF_AN_END
+    # Not `on`, which YAML reads as `true`.
+    events: Annotated[tuple[Occasion, ...], Field(min_length=1, max_length=len(OCCASIONS))] = (
+        OF_AN_END
+    )
 
     @model_validator(mode="after")
     def _one(self) -> Self:
@@ -77,13 +80,13 @@ class Sink(_Part):
         text = f"{where} {self.secret_ref.name}/{self.secret_ref.key}"
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST]
 
-    def written(self) -> dict[str, Any]:
-        """It as a spec has it, with nothing left to a default."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+Sinks = Annotated[tuple[Sink, ...], Field(max_length=MAX_SINKS)]
+"""A list of them, as a spec has it."""
 
 
 class _List(_Part):
-    notify: Annotated[tuple[Sink, ...], Field(max_length=MAX_SINKS)] = ()
+    notify: Sinks = ()
 
 
 def read_sinks(notify: Any) -> tuple[Sink, ...]:
@@ -101,32 +104,19 @@ def read_sinks(notify: Any) -> tuple[Sink, ...]:
         raise ValueError(spec_problem(error, _EXPECTED)) from None
 
 
-def notify_problem(notify: Any) -> str | None:
-    """Why nobody can be told by such a list; None when everybody can.
+def merged_sinks(sinks: Iterable[Sink]) -> tuple[Sink, ...]:
+    """Each receiver once with all that it is told of.
 
     Args:
-        notify: The list of a spec, whoever has written it.
-    """
-    try:
-        read_sinks(notify)
-    except ValueError as error:
-        return str(error)
-    return None
-
-
-def merged_sinks(lists: Iterable[Any]) -> tuple[dict[str, Any], ...]:
-    """What several lists say together, each receiver once with all that it is told of.
-
-    Args:
-        lists: Those of the profiles and of their object, each without a `notify_problem`.
+        sinks: Those of the profiles and of their object; may be more than `MAX_SINKS`.
     """
     found: dict[str, Sink] = {}
-    for sink in (one for each in lists for one in read_sinks(each)):
+    for sink in sinks:
         known = found.get(sink.identity)
-        on = {*sink.on, *(known.on if known else ())}
-        told = {"on": tuple(one for one in OCCASIONS if one in on)}
+        events = {*sink.events, *(known.events if known else ())}
+        told = {"events": tuple(one for one in OCCASIONS if one in events)}
         found[sink.identity] = (known or sink).model_copy(update=told)
-    return tuple(sink.written() for sink in found.values())
+    return tuple(found.values())
 
 
 _EXPECTED: Final = {

@@ -153,7 +153,7 @@ def _told(
         data=_data(subject, status, fact),
     ).decode()
     for sink in sinks:
-        if fact.occasion in sink.on:
+        if fact.occasion in sink.events:
             yield Notification(
                 identifier=identifier,
                 occasion=fact.occasion,
