@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 from collections import deque
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from ipaddress import ip_network
 from typing import Any
 
@@ -128,6 +128,10 @@ class NotifyWorld:
         finally:
             await client.aclose()
 
+    def real_now(self) -> datetime:
+        """The machine's time, for programs that have no other."""
+        return datetime.now(UTC)
+
     def secret(self, name: str = "orbiter-notify", **values: str) -> None:
         """A Secret of the namespace."""
         texts = values or {"secret": SECRET, "url": self.receiver.url}
@@ -147,7 +151,8 @@ class NotifyWorld:
             changed = self.api.patch("agenttasks", NAMESPACE, name, {"status": told})
             assert changed is not None
             return changed
-        meta = {"name": name, "namespace": NAMESPACE, "creationTimestamp": "2026-11-29T11:00:00Z"}
+        created = (self.now - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta = {"name": name, "namespace": NAMESPACE, "creationTimestamp": created}
         return self.api.put("agenttasks", {"metadata": meta, "spec": {}, "status": told})
 
     def ends(self, name: str = "fix", *sinks: Object, phase: str = "Completed") -> Object:

@@ -101,6 +101,7 @@ class Notifier:
         allowed: Raises unless this replica is the active one.
         count: Called with what came of each try: `sent`, `retried` or `dead`.
         base: What tells this cluster from others in an event's source.
+        resync_seconds: Seconds between two full comparisons with the cluster.
         clock: The time.
         chance: From 0 to 1, for the pauses between tries.
     """
@@ -116,12 +117,13 @@ class Notifier:
         allowed: Callable[[], None],
         count: Callable[[str], None],
         base: str = "",
+        resync_seconds: float = 600,
         clock: Callable[[], datetime] = _now,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self.outbox = outbox
         self._sender, self._allowed, self._count = sender, allowed, count
-        self._clock, self._chance = clock, chance
+        self._clock, self._chance, self._resync_seconds = clock, chance, resync_seconds
         self._events = EventPoster(kube, identity)
         self._seen: dict[Key, tuple[Notification, ...]] = {}
         self._decided: dict[Lane, Verdict] = {}
@@ -144,18 +146,10 @@ class Notifier:
         parts: dict[str, Part] = {one.plural: one.follow for one in self._informers}
         note = partial(pass_of, self.objects, work=self._note)
         tell = partial(pass_of, self.lanes, work=self._tell)
+        parts["resync"] = self._resync
         parts |= every(_NOTERS, "noting", partial(self.objects.work, note))
         parts |= every(_SENDERS, "telling", partial(self.lanes.work, tell))
         await run_concurrently({name: part() for name, part in parts.items()})
-
-    async def compare(self) -> None:
-        """Make up for lost events: list everything, and plan for it again.
-
-        Raises:
-            ApiError: The API server refused.
-        """
-        for informer in self._informers:
-            await informer.compare()
 
     def gauges(self) -> dict[str, float]:
         """What waits, for the metrics."""
@@ -164,11 +158,20 @@ class Notifier:
             "orbiter_notifications_oldest_seconds": self.outbox.oldest(self._clock()),
         }
 
-    @property
     def problem(self) -> str | None:
         """Which watches are interrupted; None when none is."""
         kinds = [one.plural for one in self._informers if not one.synced]
         return f"the watch of {', '.join(kinds)} is interrupted" if kinds else None
+
+    async def _resync(self) -> None:
+        """Make up for lost events: list everything, and plan for it again."""
+        while True:
+            await asyncio.sleep(self._resync_seconds)
+            try:
+                for informer in self._informers:
+                    await informer.compare()
+            except (ApiError, *TRANSPORT_ERRORS, ValueError) as error:
+                log.warning("cannot compare", error=repr(error))
 
     async def _load(self) -> None:
         while True:
