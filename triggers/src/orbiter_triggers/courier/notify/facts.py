@@ -23,8 +23,10 @@ from orbiter_operator.kube.names import parse_time
 from orbiter_triggers.courier.notify.models import DAY, Notification, Subject
 
 Object = dict[str, Any]
-TASK, SESSION = "AgentTask", "POSession"
-PLURALS: Final = {TASK: "agenttasks", SESSION: "posessions"}
+Kind = Literal["AgentTask", "POSession"]
+TASK: Final = "AgentTask"
+SESSION: Final = "POSession"
+PLURALS: Final[dict[Kind, str]] = {TASK: "agenttasks", SESSION: "posessions"}
 MAX_TEXT: Final = 2048
 """Characters of a summary, a question or a message."""
 MAX_RESULT_BYTES: Final = 16 * 1024
@@ -74,7 +76,7 @@ class Fact(NamedTuple):
 
 
 def notifications(
-    kind: Literal["AgentTask", "POSession"], obj: Object, now: datetime, base: str = ""
+    kind: Kind, obj: Object, now: datetime, base: str = ""
 ) -> tuple[Notification, ...]:
     """What the receivers of an object are to be told, the oldest first.
 

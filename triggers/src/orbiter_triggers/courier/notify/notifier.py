@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 from redis.exceptions import RedisError
@@ -25,10 +25,10 @@ from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.kube.models import Event
 from orbiter_operator.kube.names import Key
-from orbiter_operator.kube.resources import AGENT_TASKS, PO_SESSIONS
+from orbiter_operator.kube.resources import AGENT_TASKS, PO_SESSIONS, Resource
 from orbiter_operator.runtime.reconciler import WorkQueue, run_pass
 from orbiter_operator.runtime.supervisor import Part, every, run_concurrently
-from orbiter_triggers.courier.notify.facts import SESSION, TASK, notifications
+from orbiter_triggers.courier.notify.facts import SESSION, TASK, Kind, notifications
 from orbiter_triggers.courier.notify.models import Lane, Notification
 from orbiter_triggers.courier.notify.outbox import Outbox
 from orbiter_triggers.courier.notify.retries import Answer, Verdict, verdict
@@ -67,8 +67,8 @@ class Watched:
 
     def __init__(
         self,
-        kind: Literal["AgentTask", "POSession"],
-        plan: Callable[[Literal["AgentTask", "POSession"], Object], tuple[Notification, ...]],
+        kind: Kind,
+        plan: Callable[[Kind, Object], tuple[Notification, ...]],
         noted: Callable[[Key, tuple[Notification, ...]], None],
     ) -> None:
         self._kind = kind
@@ -131,13 +131,14 @@ class Notifier:
         self.objects: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         self.lanes: WorkQueue[Lane] = WorkQueue(time.monotonic, attrgetter("namespace"))
 
-        def plan(kind: Literal["AgentTask", "POSession"], obj: Object) -> tuple[Notification, ...]:
+        def plan(kind: Kind, obj: Object) -> tuple[Notification, ...]:
             return notifications(kind, obj, self._clock(), base)
 
-        self._informers = tuple(
-            Informer(kube, resource, Watched(kind, plan, self._saw), namespaces=namespaces)
-            for resource, kind in ((AGENT_TASKS, TASK), (PO_SESSIONS, SESSION))
-        )
+        def informer(resource: Resource, kind: Kind) -> Informer:
+            watched = Watched(kind, plan, self._saw)
+            return Informer(kube, resource, watched, namespaces=namespaces)
+
+        self._informers = informer(AGENT_TASKS, TASK), informer(PO_SESSIONS, SESSION)
 
     async def run(self) -> None:
         """Tell until cancelled, through every failure of Redis and the API server."""
