@@ -12,6 +12,7 @@ from support.cluster import Cluster, CommandError, Object
 
 from orbiter_operator.make_secrets import PLAN, WantedSecret
 from orbiter_operator.settings import PREFIX, Settings
+from orbiter_triggers.courier.settings import CourierSettings
 from orbiter_triggers.receiver.settings import ReceiverSettings
 from orbiter_triggers.settings import Settings as TriggerSettings
 
@@ -115,6 +116,16 @@ def test_a_misspelt_value_is_refused_by_helm_too(cluster: Cluster) -> None:
         (f"{SELECTS},redis.users=Static", "nobody would make the Secrets of a namespace that gets"),
         (f"{SELECTS},watchNamespaces={{default}}", "gets the label would not be watched"),
         ("workers.namespaces=null", "workers"),
+        ("triggers.enabled=true,triggers.courier.enabled=true", "nobody would take the events"),
+        (
+            "triggers.enabled=true,triggers.webhooks.enabled=true,triggers.courier.enabled=true",
+            "triggers.courier.enabled without a credential",
+        ),
+        (
+            "triggers.enabled=true,triggers.courier.enabled=true,"
+            "triggers.courier.notify.enabled=true,triggers.courier.repositories.a={b/c}",
+            "triggers.courier.repositories without triggers.webhooks.enabled",
+        ),
         (
             "redis.auth.existingSecret=a,redis.external.existingSecret=b",
             "redis.auth.existingSecret is for the bundled Redis and redis.external",
@@ -371,6 +382,7 @@ def test_tokens_go_to_the_operator_alone(cluster: Cluster) -> None:
     [
         ((), ["orbiter-redis-auth"]),
         (("redis.external.existingSecret=mine",), ["mine"]),
+        (("triggers.courier.github.existingSecret=app",), ["app", "orbiter-redis-auth"]),
         (("tracing.headersSecretName=headers",), ["orbiter-redis-auth", "headers"]),
     ],
 )
@@ -710,6 +722,70 @@ def test_an_ingress_leads_to_the_hooks_alone(cluster: Cluster) -> None:
     )
 
 
+COURIER = ("triggers.courier.enabled=true", "triggers.courier.github.existingSecret=app")
+COURIER_RIGHTS = {
+    ("orbiter.dev", "agenttriggers"): {"get", "list", "watch"},
+    ("orbiter.dev", "agenttasks"): {"get", "list", "watch", "patch"},
+}
+
+
+def test_the_courier_is_off_until_it_is_wanted(cluster: Cluster) -> None:
+    items = render(cluster, TRIGGERS, WEBHOOKS)
+    assert not [each for each in items if "courier" in each["metadata"]["name"]]
+    assert "user courier" not in only(items, "ConfigMap", "orbiter-redis")["data"]["users.acl"]
+
+
+def test_the_courier_alone_has_githubs_credential_and_nobody_reaches_it(cluster: Cluster) -> None:
+    items = render(cluster, TRIGGERS, WEBHOOKS, *COURIER)
+    assert rights(only(items, "Role", "orbiter-courier")) == COURIER_RIGHTS
+    assert rights(only(items, "Role", "orbiter-courier-lease")) == LEASE_RIGHTS
+    pods = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]
+        for each in items
+        if each["kind"] in ("Deployment", "StatefulSet")
+    }
+    assert [name for name, pod in pods.items() if "app" in str(pod["volumes"])] == [
+        "orbiter-courier"
+    ]
+    pod = pods["orbiter-courier"]
+    [container] = pod["containers"]
+    assert container["command"][-2:] == ["-m", "orbiter_triggers.courier"]
+    told = {each["name"].removeprefix(PREFIX).lower() for each in container["env"]}
+    assert told - {"redis_password"} <= set(CourierSettings.model_fields)
+    [volume] = [each for each in pod["volumes"] if each["name"] == "github"]
+    assert volume["secret"] == {"secretName": "app"}
+    policy = only(items, "NetworkPolicy", "orbiter-courier")["spec"]
+    ports = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+    assert ports == {53, 443, 6379, 6443}
+    assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == [9090]
+    assert not [each for each in items if each["kind"] == "Ingress"]
+    passwords = plan(items)["orbiter-system", "orbiter-redis-auth"].passwords
+    assert passwords[-1] == "courier-password"
+
+
+def test_without_answers_the_courier_changes_no_task(cluster: Cluster) -> None:
+    items = render(cluster, TRIGGERS, WEBHOOKS, *COURIER, "triggers.courier.answers=false")
+    verbs = rights(only(items, "Role", "orbiter-courier"))["orbiter.dev", "agenttasks"]
+    assert verbs == {"get", "list", "watch"}
+
+
+def test_the_courier_is_told_its_repositories_and_networks(cluster: Cluster) -> None:
+    options = (
+        *COURIER,
+        "triggers.courier.repositories.team-a={octo-org/shop,octo-tools/*}",
+        "triggers.courier.github.privateNetworks={10.1.2.0/24}",
+    )
+    items = render(cluster, TRIGGERS, WEBHOOKS, *options)
+    pod = only(items, "Deployment", "orbiter-courier")["spec"]["template"]["spec"]
+    told = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    assert json.loads(told["ORBITER_GITHUB_REPOSITORIES"]) == {
+        "team-a": ["octo-org/shop", "octo-tools/*"]
+    }
+    assert told["ORBITER_GITHUB_PRIVATE_NETWORKS"] == "10.1.2.0/24"
+    policy = only(items, "NetworkPolicy", "orbiter-courier")["spec"]
+    assert {"ipBlock": {"cidr": "10.1.2.0/24"}} in policy["egress"][-1]["to"]
+
+
 def test_triggers_serve_the_namespaces_that_the_operator_watches(cluster: Cluster) -> None:
     names = "{team-a,team-b}"
     listed = (TRIGGERS, f"watchNamespaces={names}", f"workers.namespaces={names}")
@@ -736,3 +812,58 @@ def test_the_policy_of_pod_templates_holds_for_profiles_too(cluster: Cluster) ->
     [rule] = policy["spec"]["matchConstraints"]["resourceRules"]
     kinds = ["agenttasks", "posessions", "agentprofiles", "clusteragentprofiles"]
     assert rule["resources"] == kinds
+
+
+NOTIFY = ("triggers.courier.enabled=true", "triggers.courier.notify.enabled=true")
+
+
+def test_the_courier_tells_receivers_only_where_that_is_wanted(cluster: Cluster) -> None:
+    items = render(cluster, TRIGGERS, WEBHOOKS, *COURIER)
+    pod = only(items, "Deployment", "orbiter-courier")["spec"]["template"]["spec"]
+    assert not [each for each in pod["containers"][0]["env"] if "NOTIFY" in each["name"]]
+
+
+def test_who_tells_receivers_needs_neither_github_nor_webhooks_and_reads_one_secret(
+    cluster: Cluster,
+) -> None:
+    items = render(cluster, TRIGGERS, *NOTIFY)
+    role = only(items, "Role", "orbiter-courier")
+    more = {
+        ("orbiter.dev", "posessions"): {"get", "list", "watch"},
+        ("", "secrets"): {"get"},
+        ("", "events"): {"create"},
+    }
+    assert rights(role) == COURIER_RIGHTS | more
+    [secrets] = [rule for rule in role["rules"] if rule["resources"] == ["secrets"]]
+    assert secrets["resourceNames"] == ["orbiter-notify"]
+    pod = only(items, "Deployment", "orbiter-courier")["spec"]["template"]["spec"]
+    assert [each["name"] for each in pod["volumes"]] == ["tmp"]
+    told = {each["name"].removeprefix(PREFIX).lower() for each in pod["containers"][0]["env"]}
+    assert {"notify", "notify_allow_http", "notify_private_networks", "notify_source"} <= told
+    assert told - {"redis_password"} <= set(CourierSettings.model_fields)
+    assert not [each for each in items if "receiver" in each["metadata"]["name"]]
+    # No agent may have what signs.
+    operator = only(items, "Deployment", "orbiter-operator")["spec"]["template"]["spec"]
+    protected = {one["name"]: one.get("value") for one in operator["containers"][0]["env"]}
+    assert "orbiter-notify" in protected["ORBITER_PROTECTED_SECRETS"].split(",")
+    redis = only(items, "NetworkPolicy", "orbiter-redis")["spec"]["ingress"][0]["from"]
+    assert "courier" in str(redis)
+    assert "receiver" not in str(redis)
+
+
+def test_receivers_may_be_where_the_chart_says_and_nowhere_else_that_is_private(
+    cluster: Cluster,
+) -> None:
+    options = (
+        *NOTIFY,
+        "triggers.courier.notify.secretNames={hooks,chat}",
+        "triggers.courier.notify.privateNetworks={10.1.2.0/24}",
+        "triggers.courier.notify.ports={8443}",
+    )
+    items = render(cluster, TRIGGERS, *options)
+    rules = only(items, "Role", "orbiter-courier")["rules"]
+    [secrets] = [rule for rule in rules if rule["resources"] == ["secrets"]]
+    assert secrets["resourceNames"] == ["hooks", "chat"]
+    out = only(items, "NetworkPolicy", "orbiter-courier")["spec"]["egress"][-1]
+    assert [port["port"] for port in out["ports"]] == [443, 8443]
+    assert {"ipBlock": {"cidr": "10.1.2.0/24"}} in out["to"]

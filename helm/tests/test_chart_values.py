@@ -75,6 +75,17 @@ def test_a_misspelt_value_is_refused(path: str) -> None:
         ("adoption.agent", {"type": "gtp"}),
         ("redis.maxMemory", "much"),
         ("images.pullPolicy", "Sometimes"),
+        ("triggers.courier.github.url", "http://api.github.com"),
+        ("triggers.courier.github.url", "https://me@api.github.com"),
+        ("triggers.courier.github.privateNetworks", ["10.1.2.3"]),
+        ("triggers.courier.repositories", {"team-a": ["shop"]}),
+        ("triggers.courier.repositories", {"Team_A": ["octo-org/shop"]}),
+        ("triggers.courier.taskUrl", "javascript:x"),
+        ("triggers.courier.notify.secretNames", []),
+        ("triggers.courier.notify.secretNames", ["Orbiter"]),
+        ("triggers.courier.notify.privateNetworks", ["10.1.2.3"]),
+        ("triggers.courier.notify.ports", [0]),
+        ("triggers.courier.notify.source", "prod"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused(path: str, value: object) -> None:
@@ -131,14 +142,20 @@ def test_a_worker_of_the_charts_users_may_run_what_one_of_the_operators_may(
 
 @pytest.mark.parametrize(
     ("user", "rules"),
-    [("triggers", redis_users.triggers_rules()), ("receiver", redis_users.receiver_rules())],
+    [
+        ("triggers", redis_users.triggers_rules()),
+        ("receiver", redis_users.receiver_rules()),
+        ("courier", redis_users.courier_rules()),
+    ],
 )
 def test_the_users_of_triggers_have_the_keys_and_the_rights_that_they_need(
     user: str, rules: redis_users.Rules
 ) -> None:
-    words = rights_of(user).split()
-    wanted = [word for word in rules if word.startswith("~")]
-    assert [word for word in words if word.startswith("~")] == wanted
+    line, _, selector = rights_of(user).partition(" (")
+    assert [f"({selector.strip()}"] * bool(selector) == [one for one in rules if one[0] == "("]
+    words = line.split()
+    wanted = [word for word in rules if "~" in word and word[0] != "("]
+    assert [word for word in words if "~" in word] == wanted
     given = {word for word in words if word.startswith("+")}
     assert {word for word in rules if word.startswith("+")} <= given
     assert "-@all" in words

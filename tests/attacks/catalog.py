@@ -12,6 +12,7 @@ ATTACKS: tuple[Attack, ...] = (
 )
 
 _E2E, _CLONE = "tests/e2e/test_e2e_", "wrapper/tests/test_wrapper_git_containers.py::test_"
+_COURIER = "triggers/tests/test_triggers_courier_"
 _DISRUPTION = "wrapper/tests/test_wrapper_disruption.py::test_"
 ELSEWHERE: tuple[tuple[str, str, str], ...] = (
     (
@@ -152,6 +153,36 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
         "wrapper/tests/test_wrapper_archive_hostile.py::"
         "test_any_tree_is_packed_or_refused_and_restored_into_nothing_and_over_any_other",
         "hundreds of generated archives are restored, each in its own directory",
+    ),
+    (
+        "answers another's question in a thread of GitHub's, without the right to write there",
+        f"{_COURIER}threads.py::test_what_is_no_answer_of_somebody_who_may_write_answers_nothing",
+        "the cluster of tests has no GitHub: the test brings a scripted one",
+    ),
+    (
+        "approves a call from a thread",
+        f"{_COURIER}threads.py::test_an_approval_is_never_taken_from_a_thread",
+        "the same",
+    ),
+    (
+        "writes a comment with the mark of Orbiter's own",
+        f"{_COURIER}threads.py::test_a_comment_that_imitates_our_mark_is_not_taken_for_ours",
+        "the same",
+    ),
+    (
+        "names a repository of another namespace in a trigger",
+        f"{_COURIER}poll.py::test_a_repository_that_is_not_the_namespaces_is_not_read",
+        "the same",
+    ),
+    (
+        "leads the courier to a private address: by a redirect",
+        f"{_COURIER}client.py::test_a_redirect_is_not_followed_and_its_target_is_told_no_token",
+        "the same",
+    ),
+    (
+        "leads the courier to a private address: by a name",
+        f"{_COURIER}client.py::test_a_name_that_leads_to_a_private_address_is_not_connected_to",
+        "the same",
     ),
 )
 """What is tried, the test that does, and why it is no row of the suite."""

@@ -204,6 +204,8 @@ class FakeGithub:
             return 201, {"token": APP_TOKEN, "expires_at": "2026-11-30T07:00:00Z"}
         if path == "/user":
             return 200, {"login": ME}
+        if path == f"/repos/{REPOSITORY}":
+            return 200, {"default_branch": "main"}
         parts = path.removeprefix(f"/repos/{REPOSITORY}/").split("/")
         if parts[0] == "" or not path.startswith(f"/repos/{REPOSITORY}"):
             return 404, {"message": "Not Found"}
@@ -265,6 +267,4 @@ class FakeGithub:
         home = {"issues": self.issues, "pulls": self.pulls}.get(parts[0], {})
         if method == "GET" and len(parts) == 2 and int(parts[1]) in home:
             return 200, home[int(parts[1])]
-        if method == "GET" and parts == [""]:
-            return 200, {"default_branch": "main"}
         return missing

@@ -12,7 +12,7 @@ from support.notify_world import NAMESPACE, NOON, SECRET, NotifyWorld, Receiver
 from support.redis_server import RedisServer
 
 from orbiter_contracts.queues import Keys
-from orbiter_contracts.redis_users import notify_rules
+from orbiter_contracts.redis_users import courier_rules
 from orbiter_contracts.webhook_signatures import is_signed_message
 
 pytestmark = pytest.mark.integration
@@ -26,7 +26,7 @@ async def world(
     api: FakeApi, redis: Redis, redis_server: RedisServer
 ) -> AsyncIterator[NotifyWorld]:
     # With the rights that it has in an installation, and no others.
-    rules = ("reset", "on", ">secret", "+@connection", *notify_rules())
+    rules = ("reset", "on", ">secret", *courier_rules())
     await redis.execute_command("ACL", "SETUSER", "courier", *rules)
     url = redis_server.url.replace("redis://", "redis://courier:secret@")
     made = NotifyWorld(api, redis, url)

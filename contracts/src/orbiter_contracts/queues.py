@@ -241,11 +241,7 @@ class Keys:
         return f"{self.prefix}agenttrigger:{uid}:made:{digest}"
 
     def notified(self, uid: str) -> str:
-        """Key of the hash of what an object's receivers have been told, or are still to be told.
-
-        Args:
-            uid: The object's uid.
-        """
+        """Key of the hash of what an object's receivers have been told, or are still to be."""
         return f"{self.prefix}notify:object:{uid}"
 
     @property
@@ -254,13 +250,16 @@ class Keys:
         return f"{self.prefix}notify:events"
 
     def notifications_waiting(self, namespace: str, lease: str) -> str:
-        """Key of the set of the objects of which something is still to be told; without a prefix.
-
-        Args:
-            namespace: The courier's own namespace.
-            lease: The name of the Lease that its replicas share.
-        """
+        """Key of the set of the objects of which a courier still has to tell; without a prefix."""
         return f"{self.prefix}notify:waiting:{namespace}/{lease}"
+
+    def trigger_poll(self, uid: str) -> str:
+        """Key of the hash with how far the courier has read what a trigger hears of."""
+        return f"{self.prefix}agenttrigger:{uid}:poll"
+
+    def trigger_comments(self, uid: str) -> str:
+        """Key of the hash with what the courier has written about each task of a trigger."""
+        return f"{self.prefix}agenttrigger:{uid}:comments"
 
     def _po(self, worker_id: str, kind: str) -> str:
         return f"{self.prefix}worker:po:{worker_id}:{kind}"

@@ -77,20 +77,26 @@ def receiver_rules() -> Rules:
     )
 
 
-def notify_rules() -> Rules:
-    """What who sends notifications may, beside all else: note and settle them, of all namespaces.
-
-    A selector, so that its commands reach no other key.
-    """
+def courier_rules() -> Rules:
+    """What the courier may: add events, ask which have made a task, and keep what it has done."""
     keys = Keys()
-    anything = keys.notified("").removesuffix("object:") + _ANY
+    written = (keys.trigger_events, keys.trigger_poll("*"), keys.trigger_comments("*"))
     return (
-        "+@transaction",
-        _selector(
-            ("+hsetnx", "+hset", "+hgetall", "+expire", "+xadd", "+sadd", "+srem", "+smembers"),
-            (f"{_ANY_NAMESPACE}{anything}", anything),
-        ),
+        *_NOTHING,
+        *(f"~{_ANY_NAMESPACE}{name}" for name in written),
+        f"%R~{_ANY_NAMESPACE}{keys.trigger_memory('*', '*')}",
+        *(*_CONNECTION, "+@transaction"),
+        *("+xadd", "+xlen", "+memory|usage", "+expire"),
+        *("+mget", "+hget", "+hgetall", "+hset", "+hdel"),
+        _notifications(),
     )
+
+
+def _notifications() -> str:
+    """To note and settle them: commands that reach no other key."""
+    told = Keys().notifications.replace("events", _ANY)
+    commands = "+hsetnx +hset +hgetall +expire +xadd +sadd +srem +smembers".split()
+    return _selector(tuple(commands), (f"{_ANY_NAMESPACE}{told}", told))
 
 
 def worker_user(namespace: str) -> str:

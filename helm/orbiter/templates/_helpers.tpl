@@ -75,6 +75,13 @@ app.kubernetes.io/managed-by: orbiter
 {{- /* Also where events are not received any more: the Secrets stay. */ -}}
 {{- $names = concat $names (list "orbiter-webhooks" (include "orbiter.webhooks.secret" .)) -}}
 {{- $names = concat $names (list .Values.workers.redisSecretName) (include "orbiter.namespace.secrets" . | splitList ",") -}}
+{{- with .Values.triggers.courier.github.existingSecret -}}
+{{- $names = append $names . -}}
+{{- end -}}
+{{- /* An agent that had the key could tell receivers anything. */ -}}
+{{- if .Values.triggers.courier.notify.enabled -}}
+{{- $names = concat $names .Values.triggers.courier.notify.secretNames -}}
+{{- end -}}
 {{- with .Values.redis.external.existingSecret -}}
 {{- $names = append $names . -}}
 {{- else -}}
@@ -150,6 +157,17 @@ imagePullSecrets:
 {{- end -}}
 {{- if and .enabled .httpRoute.enabled (not .httpRoute.parentRefs) -}}
 {{- fail "server.httpRoute.enabled without a Gateway: name it in server.httpRoute.parentRefs" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.triggers.enabled .Values.triggers.courier.enabled -}}
+{{- if not (or .Values.triggers.webhooks.enabled .Values.triggers.courier.notify.enabled) -}}
+{{- fail "triggers.courier.enabled without triggers.webhooks.enabled: nobody would take the events that it finds" -}}
+{{- end -}}
+{{- if and .Values.triggers.courier.repositories (not .Values.triggers.webhooks.enabled) -}}
+{{- fail "triggers.courier.repositories without triggers.webhooks.enabled: nobody would take the events that it finds" -}}
+{{- end -}}
+{{- if not (or .Values.triggers.courier.github.existingSecret (and .Values.triggers.courier.notify.enabled (not .Values.triggers.courier.repositories))) -}}
+{{- fail "triggers.courier.enabled without a credential: name a Secret in triggers.courier.github.existingSecret" -}}
 {{- end -}}
 {{- end -}}
 {{- $selector := include "orbiter.namespaceSelector" . -}}

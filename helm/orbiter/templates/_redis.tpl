@@ -18,6 +18,9 @@ the operator are an earlier version's where the operator makes users: who has no
 {{- if include "orbiter.webhooks" . -}}
 {{- $users = concat $users (list "triggers" "receiver") -}}
 {{- end -}}
+{{- if include "orbiter.courier" . -}}
+{{- $users = append $users "courier" -}}
+{{- end -}}
 {{- toJson $users -}}
 {{- end }}
 
@@ -25,7 +28,7 @@ the operator are an earlier version's where the operator makes users: who has no
 {{- define "orbiter.redis.formerUsers" -}}
 {{- $ours := not (or .Values.redis.external.existingSecret .Values.redis.auth.existingSecret) -}}
 {{- if and $ours (eq .Values.redis.users "Managed") -}}
-{{- without (include "orbiter.redis.users" . | fromJsonArray) "operator" "triggers" "receiver" | toJson -}}
+{{- without (include "orbiter.redis.users" . | fromJsonArray) "operator" "triggers" "receiver" "courier" | toJson -}}
 {{- else -}}
 []
 {{- end -}}
@@ -60,7 +63,8 @@ keys without a prefix to those of its namespace, with its user's record; it goes
 to count each namespace's bytes. Those below are then only
 for workers and front ends that an earlier version has begun with.
 Sessions have users of their own, which the operator makes; with `redis.users: Static` they share `po`.
-The receiver of webhooks may add events and do nothing else; the controller of triggers takes them.
+The receiver of webhooks may add events and do nothing else; the controller of triggers takes them. The courier adds
+those that a poll finds, sees which have made a task, and keeps how far it has come and what was told.
 `+@connection -@dangerous` is PING, HELLO, CLIENT SETINFO and the like, without CLIENT KILL and LIST.
 */}}
 {{- define "orbiter.redis.acl" -}}
@@ -80,6 +84,9 @@ user chat on PASSWORD resetchannels ~session:user:* -@all {{ $connection }} +exi
 {{- if include "orbiter.webhooks" . }}
 user triggers on PASSWORD resetchannels ~{*}:agenttrigger:* -@all {{ $connection }} +client|unblock +xreadgroup +xack +xdel +xrange +xadd +xgroup|create +mget +set +eval +evalsha +script|load
 user receiver on PASSWORD resetchannels ~{*}:agenttrigger:events -@all {{ $connection }} +xadd +xlen +memory|usage +expire
+{{- end }}
+{{- if include "orbiter.courier" . }}
+user courier on PASSWORD resetchannels ~{*}:agenttrigger:events ~{*}:agenttrigger:*:poll ~{*}:agenttrigger:*:comments %R~{*}:agenttrigger:*:made:* -@all {{ $connection }} +xadd +xlen +memory|usage +expire +mget +hget +hgetall +hset +hdel (-@all +hsetnx +hset +hgetall +expire +xadd +sadd +srem +smembers ~{*}:notify:* ~notify:*)
 {{- end }}
 {{- range $namespace := $values.workers.namespaces }}
 {{- $user := printf "chat-%s" $namespace }}

@@ -11,6 +11,9 @@ of them are given.
 {{- if include "orbiter.webhooks" . -}}
 {{- $passwords = concat $passwords (list "triggers-password" "receiver-password") -}}
 {{- end -}}
+{{- if include "orbiter.courier" . -}}
+{{- $passwords = append $passwords "courier-password" -}}
+{{- end -}}
 {{- if $static -}}
 {{- $passwords = list -}}
 {{- range include "orbiter.redis.users" . | fromJsonArray -}}

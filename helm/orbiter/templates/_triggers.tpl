@@ -36,8 +36,40 @@
 {{- end }}
 {{- define "orbiter.receiver.name" -}}{{ include "orbiter.fullname" . }}-receiver{{- end }}
 
-{{/* Redis in the name of one of the two users, and the master key. Arguments: root, user. */}}
-{{- define "orbiter.webhooks.env" -}}
+{{/* Whether the courier is installed, and what it does in a namespace that the operator watches. */}}
+{{- define "orbiter.courier" -}}
+{{- if and .Values.triggers.enabled .Values.triggers.courier.enabled -}}true{{- end -}}
+{{- end }}
+{{- define "orbiter.courier.name" -}}{{ include "orbiter.fullname" . }}-courier{{- end }}
+{{- define "orbiter.courier.rules" -}}
+# Sees which repositories are heard, and how the tasks do that came of it.
+- apiGroups: [orbiter.dev]
+  resources: [agenttriggers]
+  verbs: [get, list, watch]
+- apiGroups: [orbiter.dev]
+  resources: [agenttasks]
+  verbs: [get, list, watch{{ if .Values.triggers.courier.answers }}, patch{{ end }}]
+{{- with .Values.triggers.courier.notify }}
+{{- if .enabled }}
+# Tells of sessions, too.
+- apiGroups: [orbiter.dev]
+  resources: [posessions]
+  verbs: [get, list, watch]
+# Signs what it sends to receivers of notifications: Secrets of these names, and no others.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: {{ toJson .secretNames }}
+  verbs: [get]
+# Says where people look that a receiver was not told.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Redis in the name of one of the users. Arguments: root, user. */}}
+{{- define "orbiter.triggers.redisEnv" -}}
 {{- $root := .root -}}
 {{- with $root.Values.redis.external.existingSecret -}}
 - name: ORBITER_REDIS_URL
@@ -50,6 +82,12 @@
 - name: ORBITER_REDIS_URL
   value: {{ printf "%s://%s:$(REDIS_PASSWORD)@%s" (include "orbiter.redis.scheme" $root) $.user (include "orbiter.redis.inside" $root) }}
 {{- end }}
+{{- end }}
+
+{{/* The same, and the master key of webhooks. */}}
+{{- define "orbiter.webhooks.env" -}}
+{{- $root := .root -}}
+{{ include "orbiter.triggers.redisEnv" . }}
 - name: ORBITER_WEBHOOK_MASTER_KEY
   valueFrom:
     secretKeyRef: {name: {{ include "orbiter.webhooks.secret" $root }}, key: master-key}
@@ -58,13 +96,13 @@
 
 {{/* Where the certificate of Redis' CA is, for pods that talk to it in such a name. */}}
 {{- define "orbiter.webhooks.caMount" -}}
-{{- if and (include "orbiter.webhooks" .) (include "orbiter.redis.caKey" .) }}
+{{- if and (or (include "orbiter.webhooks" .) (include "orbiter.courier" .)) (include "orbiter.redis.caKey" .) }}
 - {name: redis-ca, mountPath: /etc/orbiter/redis, readOnly: true}
 {{- end }}
 {{- end }}
 {{- define "orbiter.webhooks.caVolume" -}}
 {{- $key := include "orbiter.redis.caKey" . }}
-{{- if and (include "orbiter.webhooks" .) $key }}
+{{- if and (or (include "orbiter.webhooks" .) (include "orbiter.courier" .)) $key }}
 - name: redis-ca
   {{- if and (include "orbiter.redis.tls" .) .Values.redis.tls.ca }}
   configMap: {name: {{ include "orbiter.redis.name" . }}-ca}

@@ -12,6 +12,10 @@ SCHEDULED: Final = "orbiter.dev/scheduled-time"
 """Annotation of a task: for which time of the schedule it was made."""
 EVENT: Final = "orbiter.dev/event"
 """Annotation of a task: the event that it was made of, as its entry in the stream is named."""
+NUMBER: Final = "orbiter.dev/event-number"
+"""Annotation of a task: of which issue or pull request of its trigger's repository it came."""
+COMMIT: Final = "orbiter.dev/event-commit"
+"""Annotation of a task: of which commit there."""
 WEBHOOK_SECRET: Final = "orbiter-webhooks"  # noqa: S105 - the name of one
 """Secret in each namespace with the secrets of its triggers' webhooks."""
 _LONGEST: Final = 63

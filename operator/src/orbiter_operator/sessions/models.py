@@ -161,8 +161,7 @@ class QueueState(Frozen):
         return self.undelivered + self.pending
 
 
-DUPLICATE_USER = "DuplicateUser"
-DUPLICATE_WORKER = "DuplicateWorkerId"
+DUPLICATE_USER, DUPLICATE_WORKER = "DuplicateUser", "DuplicateWorkerId"
 
 
 class Rival(Frozen):

@@ -7,6 +7,7 @@ from typing import Any
 
 import structlog
 
+from orbiter_contracts.trigger_events import TriggerEvent
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.informer import refresh
 from orbiter_operator.kube.models import RefusedError, read_model, read_status
@@ -20,7 +21,7 @@ from orbiter_triggers.controller.observed import Observed, Plan, Run
 from orbiter_triggers.controller.plan import plan
 from orbiter_triggers.controller.received import Received
 from orbiter_triggers.models import TriggerSpec, TriggerStatus
-from orbiter_triggers.naming import EVENT, KIND, SCHEDULED, shown
+from orbiter_triggers.naming import COMMIT, EVENT, KIND, NUMBER, SCHEDULED, shown
 from orbiter_triggers.template import build_task
 
 log = structlog.get_logger(__name__)
@@ -172,7 +173,7 @@ class TriggerReconciler(Reconciler[Key, Observed, Plan]):
         own, told, annotations = {"trigger": observed.name}, dict[str, str](), dict[str, str]()
         if run.arrival is not None:
             told = run.arrival.event.told()
-            annotations = {EVENT: run.arrival.entry}
+            annotations = {EVENT: run.arrival.entry, **_subject(run.arrival.event)}
         if run.scheduled is not None:
             own["scheduledTime"] = annotations[SCHEDULED] = shown(run.scheduled)
         body, problem = await asyncio.to_thread(
@@ -206,6 +207,14 @@ class TriggerReconciler(Reconciler[Key, Observed, Plan]):
             return found
         text = f"AgentTask {name} exists and is not this trigger's; delete or rename it"
         raise TaskRefusedError.of(name, ApiError(409, "AlreadyExists", text)) from error
+
+
+def _subject(event: TriggerEvent) -> dict[str, str]:
+    """What the courier writes about: an issue or pull request of GitHub's, and a commit."""
+    if event.scheme != "github":
+        return {}
+    found = {NUMBER: event.number, COMMIT: event.commit}
+    return {name: text for name, text in found.items() if text}
 
 
 class TaskRefusedError(RefusedError):

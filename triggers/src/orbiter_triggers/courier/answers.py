@@ -18,6 +18,7 @@ BUSY_SECONDS: Final = 10.0
 """When to ask again a server that has failed."""
 _LONG: Final = 65_536
 _SAID: Final = 200
+_ERRORS: Final = 3
 
 
 class GithubError(Exception):
@@ -89,9 +90,14 @@ def checked(response: aiohttp.ClientResponse, value: Any, message: str) -> Answe
 
 
 def said(value: Any) -> str:
-    """What an answer says in words."""
-    message = value.get("message") if isinstance(value, dict) else None
-    return one_line(message, _SAID) if isinstance(message, str) else ""
+    """What an answer says in words, with what is wrong of what was sent."""
+    if not isinstance(value, dict):
+        return ""
+    errors = value.get("errors")
+    more = errors if isinstance(errors, list) else []
+    told = [value, *(one for one in more[:_ERRORS] if isinstance(one, dict))]
+    words = [one["message"] for one in told if isinstance(one.get("message"), str)]
+    return one_line(": ".join(words), _SAID)
 
 
 def outcome_of(status: int) -> str:

@@ -3,13 +3,17 @@
 A loop is a coroutine function that never returns; one more is one more entry of `_loops`.
 """
 
+import time
 from contextlib import AsyncExitStack
+from operator import attrgetter
 from pathlib import Path
 
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.leader_election import Leader
+from orbiter_operator.kube.names import Key
 from orbiter_operator.runtime.health import Health
 from orbiter_operator.runtime.metrics import Metrics, counter
+from orbiter_operator.runtime.reconciler import WorkQueue
 from orbiter_operator.runtime.supervisor import Part
 from orbiter_operator.streams.client import redis_client
 from orbiter_triggers.courier.app import Courier
@@ -17,7 +21,10 @@ from orbiter_triggers.courier.cache import CourierCache
 from orbiter_triggers.courier.client import Github
 from orbiter_triggers.courier.credentials import GithubCredentials
 from orbiter_triggers.courier.notify.wiring import Notifications
+from orbiter_triggers.courier.poll import Poll
+from orbiter_triggers.courier.records import Records
 from orbiter_triggers.courier.settings import CourierSettings
+from orbiter_triggers.courier.threads import Threads
 
 _GAUGES = {
     "orbiter_courier_leader": "1 when this replica is the active one",
@@ -45,7 +52,9 @@ class Loops:
         health: Health,
     ) -> None:
         self._settings = settings
+        self._kube = kube
         self._leader = leader
+        self._metrics = metrics
         self._open = AsyncExitStack()
         requests = counter(
             metrics.registry,
@@ -70,6 +79,8 @@ class Loops:
             if settings.notify
             else None
         )
+        self._tasks: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
+        self.cache = CourierCache(self._tasks.add)
         self.courier = Courier(
             namespaces=settings.watch_namespaces,
             resync_seconds=settings.resync_seconds,
@@ -92,7 +103,34 @@ class Loops:
         await self._open.aclose()
 
     def _loops(self) -> dict[str, Part]:
-        return {}
+        found = counter(
+            self._metrics.registry,
+            "orbiter_courier_poll_total",
+            "What polls have found, and what has become of them",
+            "outcome",
+        )
+        poll = Poll(
+            cache=self.cache,
+            github=self.github,
+            redis=self.redis,
+            may_see=self._settings.has_repository,
+            allowed=self._leader.check,
+            count=lambda outcome: found.labels(outcome).inc(),
+            interval=self._settings.poll_seconds,
+        )
+        threads = Threads(
+            queue=self._tasks,
+            cache=self.cache,
+            kube=self._kube,
+            github=self.github,
+            api=self._settings.github_url,
+            records=Records(self.redis),
+            may_see=self._settings.has_repository,
+            allowed=self._leader.check,
+            answers=self._settings.answers,
+            link=self._settings.task_url,
+        )
+        return {"poll": poll.run, "threads": threads.run}
 
     def _tells(self) -> dict[str, Part]:
         return {"notifications": self.notifications.run} if self.notifications else {}

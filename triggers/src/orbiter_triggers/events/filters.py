@@ -88,6 +88,17 @@ def _usual(event: TriggerEvent, head: str) -> KeyField:
     return "number" if event.number else "delivery"
 
 
+def may_fire(kind: str, filters: Filters) -> bool:
+    """Whether a kind of GitHub's events can make a task, whatever else an event of it says."""
+    head = kind.partition(".")[0]
+    spoken = head in _WITH_COMMENT
+    if filters.comment and not spoken:
+        return False
+    if filters.events:
+        return not {head, kind}.isdisjoint(filters.events)
+    return kind in SERVED and (not spoken or bool(filters.comment))
+
+
 def has_command(comment: str, command: str) -> bool:
     """Whether a line of a comment begins with a command, and not with a longer word."""
     return any(
