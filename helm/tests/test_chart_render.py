@@ -830,6 +830,7 @@ def test_who_tells_receivers_needs_neither_github_nor_webhooks_and_reads_one_sec
     role = only(items, "Role", "orbiter-courier")
     more = {
         ("orbiter.dev", "posessions"): {"get", "list", "watch"},
+        ("orbiter.dev", "agentbudgets"): {"get", "list", "watch"},
         ("", "secrets"): {"get"},
         ("", "events"): {"create"},
     }

@@ -160,6 +160,15 @@ class NotifyWorld:
         when = self.now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
         return self.task(name, *sinks, phase=phase, completionTime=when)
 
+    def near_budget(self) -> Object:
+        """A budget of which a good part is spent, since now."""
+        when = self.now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        near = {"type": "NearLimit", "status": "True", "reason": "WarnAtPercent", "message": "80 %"}
+        status = {"periodStart": when, "conditions": [{**near, "lastTransitionTime": when}]}
+        meta = {"name": "month", "namespace": NAMESPACE}
+        spec = {"maxCostUSD": 100}
+        return self.api.put("agentbudgets", {"metadata": meta, "spec": spec, "status": status})
+
     def at(self, moment: datetime) -> None:
         """It is so late now, and who waits for that is told."""
         self.now = moment

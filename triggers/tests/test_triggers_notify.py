@@ -239,6 +239,18 @@ async def test_http_is_for_who_allows_it(world: NotifyWorld) -> None:
     assert world.receiver.got == []
 
 
+async def test_a_budget_that_is_near_its_limit_is_told_once_by_whichever_courier(
+    world: NotifyWorld,
+) -> None:
+    world.task("fix", world.sink(events=["BudgetWarning"]))
+    world.near_budget()
+    await world.until(lambda: world.counted == ["sent"])
+    await world.start()
+    world.ends("other")
+    await world.until(lambda: world.counted == ["sent", "sent"])
+    assert world.receiver.types == ["month budgetwarning", "other completed"]
+
+
 async def test_what_was_sent_while_redis_went_away_is_not_sent_again(
     world: NotifyWorld, redis_server: RedisServer
 ) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orbiter_contracts.cloud_events import MAX_EVENT_BYTES
+from orbiter_triggers.courier.notify.budgets import Budgets
 from orbiter_triggers.courier.notify.facts import notifications
 from orbiter_triggers.courier.notify.models import DAY, Notification
 from orbiter_triggers.courier.notify.retries import (
@@ -179,6 +180,79 @@ def test_of_a_long_result_the_length_is_told() -> None:
     assert "data" not in result
     assert "cut" in result["summary"]
     assert len(told.event.encode()) <= MAX_EVENT_BYTES
+
+
+def budget(near: str = "True", **status: Any) -> dict[str, Any]:
+    meta = {"namespace": "team", "name": "month", "uid": "b1", "creationTimestamp": BEGUN}
+    account = {"periodStart": "2026-11-01T00:00:00Z", "spentUSD": 81.5, "availableUSD": 18.5}
+    conditions = [{**condition("NearLimit", near, "WarnAtPercent"), "message": "80 % or more"}]
+    told = {**account, "conditions": conditions, **status}
+    return {"metadata": meta, "spec": {"maxCostUSD": 100}, "status": told}
+
+
+WARNED = {**SINK, "events": ["BudgetWarning"]}
+OTHER = {"urlFromSecret": {"name": "chat"}, "secretRef": {"name": "chat"}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "told"),
+    [
+        (task(WARNED, phase="Running"), 1),
+        (task(WARNED, {**OTHER, "events": ["BudgetWarning"]}, phase="Running"), 2),
+        (task(SINK, phase="Running"), 0),
+        (task(WARNED, phase="Completed", completionTime=EARLIER), 1),
+        # It was over before, or there only afterwards.
+        (task(WARNED, phase="Completed", completionTime="2026-11-29T11:58:00Z"), 0),
+        (task(WARNED, phase="Running", created="2026-11-29T11:59:30Z"), 0),
+    ],
+)
+def test_a_budget_that_is_near_is_told_to_those_who_were_there(
+    obj: dict[str, Any], told: int
+) -> None:
+    budgets = Budgets()
+    budgets.put_budget(budget())
+    budgets.put_object(obj, NOON)
+    found = budgets.notifications("team", NOON)
+    assert [one.identifier for each in found for one in each] == [
+        "b1.budgetwarning.1793491200"
+    ] * told
+    assert budgets.notifications("other", NOON) == []
+    budgets.put_budget(budget("False"))
+    assert budgets.notifications("team", NOON) == []
+
+
+def test_two_tasks_with_one_receiver_tell_it_once_and_what_is_spent() -> None:
+    budgets = Budgets()
+    budgets.put_budget(budget())
+    for uid in ("9f1c", "9f1d"):
+        obj = task(WARNED, phase="Running")
+        obj["metadata"]["uid"] = uid
+        budgets.put_object(obj, NOON)
+    [[told]] = budgets.notifications("team", NOON)
+    event = json.loads(told.event)
+    assert event["type"] == "dev.orbiter.agentbudget.budgetwarning"
+    assert event["source"] == "/namespaces/team/agentbudgets/month"
+    assert event["data"] == {
+        "kind": "AgentBudget",
+        "namespace": "team",
+        "name": "month",
+        "uid": "b1",
+        "message": "80 % or more",
+        "maxCostUSD": 100,
+        "spentUSD": 81.5,
+        "availableUSD": 18.5,
+        "periodStart": "2026-11-01T00:00:00.000Z",
+    }
+    budgets.remove(budget())
+    assert budgets.notifications("team", NOON) == []
+
+
+def test_a_budget_that_stays_near_is_news_in_its_next_period() -> None:
+    budgets = Budgets()
+    budgets.put_object(task(WARNED, phase="Running"), NOON)
+    budgets.put_budget(budget(periodStart="2026-11-29T11:59:30Z"))
+    [[told]] = budgets.notifications("team", NOON)
+    assert told.identifier == "b1.budgetwarning.1795953570"
 
 
 TEXT = st.text(max_size=30) | st.just("\N{GRINNING FACE}" * 5000) | st.just("\x01" * 5000)

@@ -51,9 +51,9 @@
   verbs: [get, list, watch{{ if .Values.triggers.courier.answers }}, patch{{ end }}]
 {{- with .Values.triggers.courier.notify }}
 {{- if .enabled }}
-# Tells of sessions, too.
+# Tells of sessions and of budgets, too.
 - apiGroups: [orbiter.dev]
-  resources: [posessions]
+  resources: [posessions, agentbudgets]
   verbs: [get, list, watch]
 # Signs what it sends to receivers of notifications: Secrets of these names, and no others.
 - apiGroups: [""]

@@ -7,7 +7,7 @@ secret is in a status. The prompt is not told; the agent's words are, cut, as da
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
 
@@ -23,10 +23,15 @@ from orbiter_operator.kube.names import parse_time
 from orbiter_triggers.courier.notify.models import DAY, Notification, Subject
 
 Object = dict[str, Any]
-Kind = Literal["AgentTask", "POSession"]
+Kind = Literal["AgentTask", "POSession", "AgentBudget"]
 TASK: Final = "AgentTask"
 SESSION: Final = "POSession"
-PLURALS: Final[dict[Kind, str]] = {TASK: "agenttasks", SESSION: "posessions"}
+BUDGET: Final = "AgentBudget"
+PLURALS: Final[dict[Kind, str]] = {
+    TASK: "agenttasks",
+    SESSION: "posessions",
+    BUDGET: "agentbudgets",
+}
 MAX_TEXT: Final = 2048
 """Characters of a summary, a question or a message."""
 MAX_RESULT_BYTES: Final = 16 * 1024
@@ -75,10 +80,29 @@ class Fact(NamedTuple):
     time: datetime
 
 
+class Receivers(NamedTuple):
+    """Who is told of an object.
+
+    Attributes:
+        sinks: They.
+        since: Since when it is they: what was before is not told.
+        until: When the object ended; None while it has not.
+    """
+
+    sinks: tuple[Sink, ...]
+    since: datetime
+    until: datetime | None
+
+
+def receivers_of(obj: Object) -> Receivers | None:
+    """Who is told of a task or a session, as its operator has written; None for nobody."""
+    return _receivers(obj, read_status(_Seen, obj.get("status"))) if _names(obj) else None
+
+
 def notifications(
     kind: Kind, obj: Object, now: datetime, base: str = ""
 ) -> tuple[Notification, ...]:
-    """What the receivers of an object are to be told, the oldest first.
+    """What the receivers of a task or a session are to be told of it, the oldest first.
 
     What happened before the object named a receiver, or more than a day ago, is not told.
 
@@ -88,26 +112,41 @@ def notifications(
         now: The time.
         base: What tells this cluster from others in `source`.
     """
+    if not _names(obj):
+        return ()
     status = read_status(_Seen, obj.get("status"))
+    told = _receivers(obj, status)
+    if told is None:
+        return ()
+    subject = subject_of(kind, obj)
+    found = _of_a_task(status) if kind == TASK else _of_a_session(status)
+    facts = [fact for fact in found if fact.time >= told.since and now - fact.time < DAY]
+    return tuple(
+        one
+        for fact in sorted(facts, key=lambda fact: fact.time)
+        for one in tell(subject, fact, _data(subject, status, fact), told.sinks, now, base)
+    )
+
+
+def subject_of(kind: Kind, obj: Object) -> Subject:
+    """An object as something that is told of."""
+    names = {name: str(obj["metadata"][name]) for name in ("namespace", "name", "uid")}
+    return Subject(kind=kind, plural=PLURALS[kind], **names)
+
+
+def _names(obj: Object) -> bool:
+    """Whether an object names receivers at all: most do not, and are read no further."""
+    status = obj.get("status")
+    return isinstance(status, dict) and bool(status.get("notify"))
+
+
+def _receivers(obj: Object, status: _Seen) -> Receivers | None:
     try:
         sinks = read_sinks(status.notify)
     except ValueError:
-        return ()  # the operator writes none that cannot be read
-    if not sinks:
-        return ()
-    meta = obj["metadata"]
-    names = {name: str(meta[name]) for name in ("namespace", "name", "uid")}
-    subject = Subject(kind=kind, plural=PLURALS[kind], **names)
-    since = status.notify_since or parse_time(meta["creationTimestamp"])
-    found = _of_a_task(status) if kind == TASK else _of_a_session(status)
-    facts = [
-        fact for fact in found if (since is None or fact.time >= since) and now - fact.time < DAY
-    ]
-    return tuple(
-        told
-        for fact in sorted(facts, key=lambda fact: fact.time)
-        for told in _told(subject, status, fact, sinks, now, base)
-    )
+        return None  # the operator writes none that cannot be read
+    since = status.notify_since or parse_time(obj["metadata"].get("creationTimestamp"))
+    return Receivers(sinks, since, status.completion_time) if sinks and since else None
 
 
 def _of_a_task(status: _Seen) -> Iterator[Fact]:
@@ -137,14 +176,19 @@ def _of_the_budget(status: _Seen) -> Iterator[Fact]:
         yield Fact("BudgetExceeded", f"budgetexceeded.{int(when.timestamp())}", when)
 
 
-def _told(
-    subject: Subject,
-    status: _Seen,
-    fact: Fact,
-    sinks: tuple[Sink, ...],
-    now: datetime,
-    base: str,
+def tell(
+    subject: Subject, fact: Fact, data: Object, sinks: Iterable[Sink], now: datetime, base: str
 ) -> Iterator[Notification]:
+    """A fact for each receiver that wants to know of such.
+
+    Args:
+        subject: What it is about.
+        fact: What has happened.
+        data: What there is to say of it.
+        sinks: The receivers.
+        now: The time.
+        base: What tells this cluster from others in `source`.
+    """
     identifier = f"{subject.uid}.{fact.tail}"
     event = cloud_event(
         identifier=identifier,
@@ -152,7 +196,7 @@ def _told(
         kind=f"dev.orbiter.{subject.kind.lower()}.{fact.occasion.lower()}",
         subject=subject.name,
         time=fact.time,
-        data=_data(subject, status, fact),
+        data=data,
     ).decode()
     for sink in sinks:
         if fact.occasion in sink.events:
@@ -177,7 +221,7 @@ def _data(subject: Subject, status: _Seen, fact: Fact) -> Object:
         "uid": subject.uid,
         "phase": status.phase and _line(status.phase),
         "reason": status.reason and _line(status.reason),
-        "message": status.message and _text(status.message),
+        "message": status.message and text_of(status.message),
         "attempts": status.attempts,
         "startTime": status.start_time and timestamp(status.start_time),
         "completionTime": status.completion_time and timestamp(status.completion_time),
@@ -188,9 +232,9 @@ def _data(subject: Subject, status: _Seen, fact: Fact) -> Object:
         said["result"] = _result(status.result)
     if fact.occasion == "InputRequired" and (asked := status.input_request):
         question = {"id": _line(asked.id), "kind": asked.kind or "Question"}
-        said["inputRequest"] = question | {"question": _text(asked.question)}
+        said["inputRequest"] = question | {"question": text_of(asked.question)}
     if fact.occasion == "BudgetExceeded" and (money := status.condition("BudgetReserved")):
-        said["reason"], said["message"] = money.reason, _text(money.message)
+        said["reason"], said["message"] = money.reason, text_of(money.message)
     return {name: value for name, value in said.items() if value is not None}
 
 
@@ -199,7 +243,7 @@ def _result(result: Result | None) -> Object | None:
         return None
     said: Object = {
         "status": _line(result.status),
-        "summary": result.summary and _text(result.summary),
+        "summary": result.summary and text_of(result.summary),
         "commitSHA": result.commit_sha and _line(result.commit_sha),
         "prURL": result.pr_url and _line(result.pr_url),
     }
@@ -210,7 +254,8 @@ def _result(result: Result | None) -> Object | None:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _text(words: str) -> str:
+def text_of(words: str) -> str:
+    """What somebody has written, cut, and without what is no text."""
     return shortened(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", words), MAX_TEXT)
 
 

@@ -25,13 +25,15 @@ from orbiter_operator.kube.informer import Informer
 from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_operator.kube.models import Event
 from orbiter_operator.kube.names import Key
-from orbiter_operator.kube.resources import AGENT_TASKS, PO_SESSIONS, Resource
+from orbiter_operator.kube.resources import AGENT_BUDGETS, AGENT_TASKS, PO_SESSIONS, Resource
 from orbiter_operator.runtime.reconciler import WorkQueue, run_pass
 from orbiter_operator.runtime.supervisor import Part, every, run_concurrently
-from orbiter_triggers.courier.notify.facts import SESSION, TASK, Kind, notifications
+from orbiter_triggers.courier.notify.budgets import Budgets
+from orbiter_triggers.courier.notify.facts import BUDGET, SESSION, TASK, Kind
 from orbiter_triggers.courier.notify.models import Lane, Notification
 from orbiter_triggers.courier.notify.outbox import Outbox
 from orbiter_triggers.courier.notify.retries import Answer, Verdict, verdict
+from orbiter_triggers.courier.notify.watched import Watched, planned
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
@@ -54,39 +56,6 @@ class Sends(Protocol):
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-class Watched:
-    """What an informer fills: every object is planned for as it comes, and none is kept.
-
-    Args:
-        kind: Kind of the objects.
-        plan: What their receivers are to be told.
-        noted: Called with the object's key and what there is to tell, if there is anything.
-    """
-
-    def __init__(
-        self,
-        kind: Kind,
-        plan: Callable[[Kind, Object], tuple[Notification, ...]],
-        noted: Callable[[Key, tuple[Notification, ...]], None],
-    ) -> None:
-        self._kind = kind
-        self._plan = plan
-        self._noted = noted
-
-    def put(self, obj: Object) -> None:
-        """An object as it is now."""
-        if found := self._plan(self._kind, obj):
-            subject = found[0].subject
-            self._noted(Key(subject.namespace, subject.uid, self._kind), found)
-
-    def remove(self, obj: Object) -> None:
-        """One that was deleted is told of as it was."""
-
-    def missing_from(self, listed: set[str], version: int) -> list[Object]:
-        """Nothing is kept."""
-        return []
 
 
 class Notifier:
@@ -131,14 +100,14 @@ class Notifier:
         self.objects: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         self.lanes: WorkQueue[Lane] = WorkQueue(time.monotonic, attrgetter("namespace"))
 
-        def plan(kind: Kind, obj: Object) -> tuple[Notification, ...]:
-            return notifications(kind, obj, self._clock(), base)
+        plan = partial(planned, Budgets(), now=clock, base=base)
 
         def informer(resource: Resource, kind: Kind) -> Informer:
             watched = Watched(kind, plan, self._saw)
             return Informer(kube, resource, watched, namespaces=namespaces)
 
-        self._informers = informer(AGENT_TASKS, TASK), informer(PO_SESSIONS, SESSION)
+        kinds = ((AGENT_TASKS, TASK), (PO_SESSIONS, SESSION), (AGENT_BUDGETS, BUDGET))
+        self._informers = tuple(informer(resource, kind) for resource, kind in kinds)
 
     async def run(self) -> None:
         """Tell until cancelled, through every failure of Redis and the API server."""
