@@ -10,7 +10,7 @@ before everybody knows what became of it. What is in memory is what is in Redis,
 import asyncio
 from bisect import insort
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final
@@ -42,10 +42,13 @@ class Outbox:
     Args:
         redis: A client for short commands.
         waiting: Key of the set of objects of which something waits.
+        dead: Called with the stream for each dead letter.
     """
 
-    def __init__(self, redis: Redis, waiting: str) -> None:
-        self._redis = redis
+    def __init__(
+        self, redis: Redis, waiting: str, dead: Callable[[str], None] = lambda stream: None
+    ) -> None:
+        self._redis, self._dead = redis, dead
         self._index = waiting
         self._lanes: dict[Lane, list[Notification]] = {}
         self._objects: Counter[tuple[str, str]] = Counter()
@@ -172,6 +175,7 @@ class Outbox:
             pipe.xadd(name, letter, maxlen=LETTERS_KEPT, approximate=False)
             pipe.expire(name, _LETTERS_SECONDS)
             await pipe.execute()
+        self._dead(name)
 
     def _add(self, told: Notification) -> None:
         insort(self._lanes.setdefault(told.lane, []), told, key=attrgetter("order"))

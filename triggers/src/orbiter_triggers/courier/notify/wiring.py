@@ -49,6 +49,7 @@ class Notifications:
             "Tries to tell a receiver, by what has become of them",
             "outcome",
         )
+        self._dead = metrics.dead_letter
         self._open = AsyncExitStack()
         self._notifier: Notifier | None = None
         health.ready_if("notifications", self._problem)
@@ -61,7 +62,7 @@ class Notifications:
         waiting = BARE.notifications_waiting(settings.lease_namespace, settings.lease_name)
         self._notifier = Notifier(
             kube=self._kube,
-            outbox=Outbox(self._redis, waiting),
+            outbox=Outbox(self._redis, waiting, self._dead),
             sender=Sender(
                 kube=self._kube,
                 session=session,
