@@ -87,6 +87,11 @@ def test_with_a_namespace_each_is_the_same_behind_the_namespace_in_braces() -> N
     assert keys.trigger_events == "{team-a}:agenttrigger:events"
     assert keys.trigger_memory("9f1c", "ab") == "{team-a}:agenttrigger:9f1c:made:ab"
     assert not keys.trigger_events.startswith(keys.beginnings)
+    # Of notifications: the courier's user knows these.
+    assert keys.notified("9f1c") == "{team-a}:notify:object:9f1c"
+    assert dead_letter(keys.notifications) == "{team-a}:notify:events:dead"
+    assert Keys().notifications_waiting("orbiter", "courier") == "notify:waiting:orbiter/courier"
+    assert not keys.notified("9f1c").startswith(keys.beginnings)
 
 
 def test_what_goes_with_a_session_is_every_key_of_its_worker() -> None:

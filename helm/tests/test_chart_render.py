@@ -123,6 +123,11 @@ def test_a_misspelt_value_is_refused_by_helm_too(cluster: Cluster) -> None:
             "triggers.courier.enabled without a credential",
         ),
         (
+            "triggers.enabled=true,triggers.courier.enabled=true,"
+            "triggers.courier.notify.enabled=true,triggers.courier.repositories.a={b/c}",
+            "triggers.courier.repositories without triggers.webhooks.enabled",
+        ),
+        (
             "redis.auth.existingSecret=a,redis.external.existingSecret=b",
             "redis.auth.existingSecret is for the bundled Redis and redis.external",
         ),
@@ -808,3 +813,59 @@ def test_the_policy_of_pod_templates_holds_for_profiles_too(cluster: Cluster) ->
     [rule] = policy["spec"]["matchConstraints"]["resourceRules"]
     kinds = ["agenttasks", "posessions", "agentprofiles", "clusteragentprofiles"]
     assert rule["resources"] == kinds
+
+
+NOTIFY = ("triggers.courier.enabled=true", "triggers.courier.notify.enabled=true")
+
+
+def test_the_courier_tells_receivers_only_where_that_is_wanted(cluster: Cluster) -> None:
+    items = render(cluster, TRIGGERS, WEBHOOKS, *COURIER)
+    pod = only(items, "Deployment", "orbiter-courier")["spec"]["template"]["spec"]
+    assert not [each for each in pod["containers"][0]["env"] if "NOTIFY" in each["name"]]
+
+
+def test_who_tells_receivers_needs_neither_github_nor_webhooks_and_reads_one_secret(
+    cluster: Cluster,
+) -> None:
+    items = render(cluster, TRIGGERS, *NOTIFY)
+    role = only(items, "Role", "orbiter-courier")
+    more = {
+        ("orbiter.dev", "posessions"): {"get", "list", "watch"},
+        ("orbiter.dev", "agentbudgets"): {"get", "list", "watch"},
+        ("", "secrets"): {"get"},
+        ("", "events"): {"create"},
+    }
+    assert rights(role) == COURIER_RIGHTS | more
+    [secrets] = [rule for rule in role["rules"] if rule["resources"] == ["secrets"]]
+    assert secrets["resourceNames"] == ["orbiter-notify"]
+    pod = only(items, "Deployment", "orbiter-courier")["spec"]["template"]["spec"]
+    assert [each["name"] for each in pod["volumes"]] == ["tmp"]
+    told = {each["name"].removeprefix(PREFIX).lower() for each in pod["containers"][0]["env"]}
+    assert {"notify", "notify_allow_http", "notify_private_networks", "notify_source"} <= told
+    assert told - {"redis_password"} <= set(CourierSettings.model_fields)
+    assert not [each for each in items if "receiver" in each["metadata"]["name"]]
+    # No agent may have what signs.
+    operator = only(items, "Deployment", "orbiter-operator")["spec"]["template"]["spec"]
+    protected = {one["name"]: one.get("value") for one in operator["containers"][0]["env"]}
+    assert "orbiter-notify" in protected["ORBITER_PROTECTED_SECRETS"].split(",")
+    redis = only(items, "NetworkPolicy", "orbiter-redis")["spec"]["ingress"][0]["from"]
+    assert "courier" in str(redis)
+    assert "receiver" not in str(redis)
+
+
+def test_receivers_may_be_where_the_chart_says_and_nowhere_else_that_is_private(
+    cluster: Cluster,
+) -> None:
+    options = (
+        *NOTIFY,
+        "triggers.courier.notify.secretNames={hooks,chat}",
+        "triggers.courier.notify.privateNetworks={10.1.2.0/24}",
+        "triggers.courier.notify.ports={8443}",
+    )
+    items = render(cluster, TRIGGERS, *options)
+    rules = only(items, "Role", "orbiter-courier")["rules"]
+    [secrets] = [rule for rule in rules if rule["resources"] == ["secrets"]]
+    assert secrets["resourceNames"] == ["hooks", "chat"]
+    out = only(items, "NetworkPolicy", "orbiter-courier")["spec"]["egress"][-1]
+    assert [port["port"] for port in out["ports"]] == [443, 8443]
+    assert {"ipBlock": {"cidr": "10.1.2.0/24"}} in out["to"]

@@ -81,6 +81,11 @@ def test_a_misspelt_value_is_refused(path: str) -> None:
         ("triggers.courier.repositories", {"team-a": ["shop"]}),
         ("triggers.courier.repositories", {"Team_A": ["octo-org/shop"]}),
         ("triggers.courier.taskUrl", "javascript:x"),
+        ("triggers.courier.notify.secretNames", []),
+        ("triggers.courier.notify.secretNames", ["Orbiter"]),
+        ("triggers.courier.notify.privateNetworks", ["10.1.2.3"]),
+        ("triggers.courier.notify.ports", [0]),
+        ("triggers.courier.notify.source", "prod"),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_refused(path: str, value: object) -> None:
@@ -146,8 +151,10 @@ def test_a_worker_of_the_charts_users_may_run_what_one_of_the_operators_may(
 def test_the_users_of_triggers_have_the_keys_and_the_rights_that_they_need(
     user: str, rules: redis_users.Rules
 ) -> None:
-    words = rights_of(user).split()
-    wanted = [word for word in rules if "~" in word]
+    line, _, selector = rights_of(user).partition(" (")
+    assert [f"({selector.strip()}"] * bool(selector) == [one for one in rules if one[0] == "("]
+    words = line.split()
+    wanted = [word for word in rules if "~" in word and word[0] != "("]
     assert [word for word in words if "~" in word] == wanted
     given = {word for word in words if word.startswith("+")}
     assert {word for word in rules if word.startswith("+")} <= given

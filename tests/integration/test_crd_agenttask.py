@@ -59,6 +59,7 @@ UNCHANGEABLE: dict[str, Any] = {
     "disruption": {"policy": "Fail"},
     "resumeFrom": "another",
     "artifacts": ["out"],
+    "notify": [{"url": "https://a.example.com", "secretRef": {"name": "orbiter-notify"}}],
     "projectId": "p",
     "taskId": "t",
     "dependsOn": ["another"],

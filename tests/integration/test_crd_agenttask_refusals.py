@@ -123,6 +123,22 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
         {"artifacts": ["a\nb"]},
         "artifacts have no backslash and no control character",
     ),
+    "a receiver with no address": (
+        {"notify": [{"secretRef": {"name": "n"}}]},
+        "write exactly one of url and urlFromSecret",
+    ),
+    "a receiver that nobody signs for": (
+        {"notify": [{"url": "https://a.example.com"}]},
+        "spec.notify[0].secretRef: Required value",
+    ),
+    "a receiver's address with a password": (
+        {"notify": [{"url": f"https://me:{HIDDEN}@a.example.com", "secretRef": {"name": "n"}}]},
+        "write a URL that begins with https://, without a user or password",
+    ),
+    "six receivers": (
+        {"notify": [{"url": f"https://{n}.example", "secretRef": {"name": "n"}} for n in range(6)]},
+        "spec.notify: Too many: 6: must have at most 5 items",
+    ),
     "too many artifacts": (
         {"artifacts": [f"a{number}" for number in range(33)]},
         "must have at most 32 items",

@@ -23,6 +23,8 @@ SETTINGS = (
     f"adoption.namespace={NAMESPACE}",
     "triggers.enabled=true",
     "triggers.webhooks.enabled=true",
+    "triggers.courier.enabled=true",
+    "triggers.courier.notify.enabled=true",
     # A test has the API server refuse a Job for it.
     "workers.podTemplate.allow={spec.containers[worker].imagePullPolicy}",
 )

@@ -240,6 +240,19 @@ class Keys:
         """
         return f"{self.prefix}agenttrigger:{uid}:made:{digest}"
 
+    def notified(self, uid: str) -> str:
+        """Key of the hash of what an object's receivers have been told, or are still to be."""
+        return f"{self.prefix}notify:object:{uid}"
+
+    @property
+    def notifications(self) -> str:
+        """What `dead_letter` is asked for of notifications; there is no stream of this name."""
+        return f"{self.prefix}notify:events"
+
+    def notifications_waiting(self, namespace: str, lease: str) -> str:
+        """Key of the set of the objects of which a courier still has to tell; without a prefix."""
+        return f"{self.prefix}notify:waiting:{namespace}/{lease}"
+
     def trigger_poll(self, uid: str) -> str:
         """Key of the hash with how far the courier has read what a trigger hears of."""
         return f"{self.prefix}agenttrigger:{uid}:poll"

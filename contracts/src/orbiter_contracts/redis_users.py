@@ -88,7 +88,15 @@ def courier_rules() -> Rules:
         *(*_CONNECTION, "+@transaction"),
         *("+xadd", "+xlen", "+memory|usage", "+expire"),
         *("+mget", "+hget", "+hgetall", "+hset", "+hdel"),
+        _notifications(),
     )
+
+
+def _notifications() -> str:
+    """To note and settle them: commands that reach no other key."""
+    told = Keys().notifications.replace("events", _ANY)
+    commands = ("+hsetnx", "+hset", "+hgetall", "+expire", "+xadd", "+sadd", "+srem", "+smembers")
+    return _selector(commands, (f"{_ANY_NAMESPACE}{told}", told))
 
 
 def worker_user(namespace: str) -> str:

@@ -78,6 +78,10 @@ app.kubernetes.io/managed-by: orbiter
 {{- with .Values.triggers.courier.github.existingSecret -}}
 {{- $names = append $names . -}}
 {{- end -}}
+{{- /* An agent that had the key could tell receivers anything. */ -}}
+{{- if .Values.triggers.courier.notify.enabled -}}
+{{- $names = concat $names .Values.triggers.courier.notify.secretNames -}}
+{{- end -}}
 {{- with .Values.redis.external.existingSecret -}}
 {{- $names = append $names . -}}
 {{- else -}}
@@ -156,10 +160,13 @@ imagePullSecrets:
 {{- end -}}
 {{- end -}}
 {{- if and .Values.triggers.enabled .Values.triggers.courier.enabled -}}
-{{- if not .Values.triggers.webhooks.enabled -}}
+{{- if not (or .Values.triggers.webhooks.enabled .Values.triggers.courier.notify.enabled) -}}
 {{- fail "triggers.courier.enabled without triggers.webhooks.enabled: nobody would take the events that it finds" -}}
 {{- end -}}
-{{- if not .Values.triggers.courier.github.existingSecret -}}
+{{- if and .Values.triggers.courier.repositories (not .Values.triggers.webhooks.enabled) -}}
+{{- fail "triggers.courier.repositories without triggers.webhooks.enabled: nobody would take the events that it finds" -}}
+{{- end -}}
+{{- if not (or .Values.triggers.courier.github.existingSecret (and .Values.triggers.courier.notify.enabled (not .Values.triggers.courier.repositories))) -}}
 {{- fail "triggers.courier.enabled without a credential: name a Secret in triggers.courier.github.existingSecret" -}}
 {{- end -}}
 {{- end -}}

@@ -64,7 +64,7 @@ to count each namespace's bytes. Those below are then only
 for workers and front ends that an earlier version has begun with.
 Sessions have users of their own, which the operator makes; with `redis.users: Static` they share `po`.
 The receiver of webhooks may add events and do nothing else; the controller of triggers takes them. The courier adds
-those that a poll finds, sees which have made a task, and keeps how far it has come.
+those that a poll finds, sees which have made a task, and keeps how far it has come and what was told.
 `+@connection -@dangerous` is PING, HELLO, CLIENT SETINFO and the like, without CLIENT KILL and LIST.
 */}}
 {{- define "orbiter.redis.acl" -}}
@@ -86,7 +86,7 @@ user triggers on PASSWORD resetchannels ~{*}:agenttrigger:* -@all {{ $connection
 user receiver on PASSWORD resetchannels ~{*}:agenttrigger:events -@all {{ $connection }} +xadd +xlen +memory|usage +expire
 {{- end }}
 {{- if include "orbiter.courier" . }}
-user courier on PASSWORD resetchannels ~{*}:agenttrigger:events ~{*}:agenttrigger:*:poll ~{*}:agenttrigger:*:comments %R~{*}:agenttrigger:*:made:* -@all {{ $connection }} +xadd +xlen +memory|usage +expire +mget +hget +hgetall +hset +hdel
+user courier on PASSWORD resetchannels ~{*}:agenttrigger:events ~{*}:agenttrigger:*:poll ~{*}:agenttrigger:*:comments %R~{*}:agenttrigger:*:made:* -@all {{ $connection }} +xadd +xlen +memory|usage +expire +mget +hget +hgetall +hset +hdel (-@all +hsetnx +hset +hgetall +expire +xadd +sadd +srem +smembers ~{*}:notify:* ~notify:*)
 {{- end }}
 {{- range $namespace := $values.workers.namespaces }}
 {{- $user := printf "chat-%s" $namespace }}

@@ -38,7 +38,7 @@
 
 {{/* Whether the courier is installed, and what it does in a namespace that the operator watches. */}}
 {{- define "orbiter.courier" -}}
-{{- if and (include "orbiter.webhooks" .) .Values.triggers.courier.enabled -}}true{{- end -}}
+{{- if and .Values.triggers.enabled .Values.triggers.courier.enabled -}}true{{- end -}}
 {{- end }}
 {{- define "orbiter.courier.name" -}}{{ include "orbiter.fullname" . }}-courier{{- end }}
 {{- define "orbiter.courier.rules" -}}
@@ -49,6 +49,23 @@
 - apiGroups: [orbiter.dev]
   resources: [agenttasks]
   verbs: [get, list, watch{{ if .Values.triggers.courier.answers }}, patch{{ end }}]
+{{- with .Values.triggers.courier.notify }}
+{{- if .enabled }}
+# Tells of sessions and of budgets, too.
+- apiGroups: [orbiter.dev]
+  resources: [posessions, agentbudgets]
+  verbs: [get, list, watch]
+# Signs what it sends to receivers of notifications: Secrets of these names, and no others.
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: {{ toJson .secretNames }}
+  verbs: [get]
+# Says where people look that a receiver was not told.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Redis in the name of one of the users. Arguments: root, user. */}}
@@ -79,13 +96,13 @@
 
 {{/* Where the certificate of Redis' CA is, for pods that talk to it in such a name. */}}
 {{- define "orbiter.webhooks.caMount" -}}
-{{- if and (include "orbiter.webhooks" .) (include "orbiter.redis.caKey" .) }}
+{{- if and (or (include "orbiter.webhooks" .) (include "orbiter.courier" .)) (include "orbiter.redis.caKey" .) }}
 - {name: redis-ca, mountPath: /etc/orbiter/redis, readOnly: true}
 {{- end }}
 {{- end }}
 {{- define "orbiter.webhooks.caVolume" -}}
 {{- $key := include "orbiter.redis.caKey" . }}
-{{- if and (include "orbiter.webhooks" .) $key }}
+{{- if and (or (include "orbiter.webhooks" .) (include "orbiter.courier" .)) $key }}
 - name: redis-ca
   {{- if and (include "orbiter.redis.tls" .) .Values.redis.tls.ca }}
   configMap: {name: {{ include "orbiter.redis.name" . }}-ca}

@@ -3,7 +3,7 @@
 One rule for every field: what only one of them says holds; what both say is the profile's, and a
 task that says otherwise is refused, unless `allowOverrides` has the field. Two things are more than
 a value: a limit may always be made smaller, and variables, MCP servers and skills are told apart by
-their names.
+their names. Receivers of notifications are only added to: nobody takes a profile's away.
 
 A namespace's profile is to the cluster's what a task is to it. So a task is laid over the former
 and both over the latter, and what one lets be said widens nothing that the other does not.
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol, Self, TypeVar
 
 from orbiter_contracts.bounds import one_line
+from orbiter_contracts.notify import MAX_SINKS, Sink, merged_sinks
 from orbiter_operator.kube.models import Agent
 from orbiter_operator.pods.overlay import merge
 from orbiter_operator.profiles.models import CLUSTER, Profile, ProfileAgent
@@ -30,6 +31,8 @@ class HasAgent(Protocol):
 
     @property
     def agent(self) -> Agent | ProfileAgent: ...  # noqa: D102
+    @property
+    def notify(self) -> tuple[Sink, ...]: ...  # noqa: D102
     @property
     def pod_template(self) -> dict[str, Any] | None: ...  # noqa: D102
     @property
@@ -77,7 +80,13 @@ def _over(spec: S, profile: Profile) -> tuple[S, str | None]:
             agent[name], differs = _chosen(name, mine, theirs)
             if differs and not rules.lets(alias):
                 problems.append(f"agent.{alias} is {_words(mine)}")
-    more: dict[str, Any] = {"agent": own.model_copy(update=agent)}
+    told = merged_sinks((*rules.notify, *spec.notify))
+    if len(told) > MAX_SINKS:
+        return spec, (
+            f"spec.notify: {len(told)} receivers with those of {profile.title}, {MAX_SINKS} at "
+            "most; leave some out"
+        )
+    more: dict[str, Any] = {"agent": own.model_copy(update=agent), "notify": told}
     if rules.timeout_seconds is not None and hasattr(spec, "timeout_seconds"):
         said = "timeout_seconds" in spec.model_fields_set
         mine = spec.timeout_seconds if said else None

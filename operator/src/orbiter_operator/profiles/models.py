@@ -10,6 +10,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from orbiter_contracts.auth import Auth
+from orbiter_contracts.notify import Sinks
 from orbiter_operator.kube.models import (
     Agent,
     FileSource,
@@ -56,6 +57,7 @@ class ProfileSpec(KubeModel):
 
     agent: ProfileAgent = ProfileAgent()
     timeout_seconds: int | None = None
+    notify: Sinks = ()
     pod_template: dict[str, Any] | None = None
     allow_overrides: tuple[str, ...] = ()
 

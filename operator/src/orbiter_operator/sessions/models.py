@@ -9,10 +9,9 @@ import re
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import Field
-
 from orbiter_contracts import POState
 from orbiter_contracts.bounds import one_line
+from orbiter_contracts.notify import Sinks
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.budgets.models import Budgeted
@@ -75,6 +74,7 @@ class SessionSpec(KubeModel):
     rotation: Rotation = Rotation()
     streaming: Literal["Enabled", "Disabled"] = "Disabled"
     persistence: Persistence = Persistence()
+    notify: Sinks = ()
     pod_template: dict[str, Any] | None = None
 
 
@@ -104,9 +104,11 @@ class SessionStatus(Status):
     disruptions: int | None = None
     last_disruption: Disruption | None = None
     last_activity_time: Time | None = None
-    usage: TaskUsage | None = Field(None)
+    usage: TaskUsage | None = None
     unpriced: int | None = None
     profile: ProfileStatus | None = None
+    notify: Sinks | None = None
+    notify_since: Time | None = None
 
 
 Object = dict[str, Any]
@@ -159,8 +161,7 @@ class QueueState(Frozen):
         return self.undelivered + self.pending
 
 
-DUPLICATE_USER = "DuplicateUser"
-DUPLICATE_WORKER = "DuplicateWorkerId"
+DUPLICATE_USER, DUPLICATE_WORKER = "DuplicateUser", "DuplicateWorkerId"
 
 
 class Rival(Frozen):

@@ -80,6 +80,7 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
     }
     if not observed.unprofiled:
         changes["profile"] = ProfileStatus.of(observed.profile) if observed.profile else None
+    changes |= _receivers(observed, now)
     queue = observed.queue
     if queue is not None:
         # Only now do the streams exist: who reads their names here may use them.
@@ -94,6 +95,13 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
         if queue.state is not None:
             changes |= _worker_state(observed.status, queue.state)
     return observed.status.model_copy(update=changes)
+
+
+def _receivers(observed: ObservedSession, now: datetime) -> dict[str, object]:
+    """Who is told of the session, and since when it is they: what was before is not told."""
+    old, told = observed.status, observed.spec.notify or None
+    since = old.notify_since if told == old.notify else now if old.phase else observed.created
+    return {"notify": told, "notify_since": since if told else None}
 
 
 def last_activity(observed: ObservedSession, now: datetime) -> datetime | None:

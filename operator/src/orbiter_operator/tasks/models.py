@@ -14,6 +14,7 @@ from orbiter_contracts import ArtifactsReport, Checkpoint
 from orbiter_contracts.artifacts import MAX_PATTERNS, ArtifactPattern
 from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.bounds import MAX_STATUS_LINE, one_line
+from orbiter_contracts.notify import Sinks
 from orbiter_contracts.outcome import Outcome, Result
 from orbiter_contracts.retry import RetryPolicy
 from orbiter_contracts.stored_transcripts import TranscriptReport
@@ -77,6 +78,7 @@ class TaskSpec(KubeModel):
     disruption: DisruptionRules = DisruptionRules()
     resume_from: str | None = None
     artifacts: Annotated[tuple[ArtifactPattern, ...], Field(max_length=MAX_PATTERNS)] = ()
+    notify: Sinks = ()
     priority: int = 0
     input_timeout_seconds: int = 259200
     ttl_seconds_after_finished: int | None = None
@@ -252,6 +254,7 @@ class TaskStatus(Status):
     checkpoint: CheckpointStatus | None = None
     artifacts: ArtifactsStatus | None = None
     transcript: TranscriptStatus | None = None
+    notify: Sinks | None = None
 
     def works(self, attempt: int) -> bool:
         """Whether the attempt's worker has begun and was not taken away since."""

@@ -20,6 +20,7 @@ from orbiter_triggers.courier.app import Courier
 from orbiter_triggers.courier.cache import CourierCache
 from orbiter_triggers.courier.client import Github
 from orbiter_triggers.courier.credentials import GithubCredentials
+from orbiter_triggers.courier.notify.wiring import Notifications
 from orbiter_triggers.courier.poll import Poll
 from orbiter_triggers.courier.records import Records
 from orbiter_triggers.courier.settings import CourierSettings
@@ -62,7 +63,9 @@ class Loops:
             "outcome",
         )
         credentials = GithubCredentials(Path(settings.github_credentials))
-        health.ready_if("credential", credentials.problem)
+        # Without one it may still tell what becomes of tasks.
+        if settings.github_repositories or not settings.notify:
+            health.ready_if("credential", credentials.problem)
         self.github = Github(
             settings.github_url,
             credentials,
@@ -70,6 +73,12 @@ class Loops:
             count=lambda outcome: requests.labels(outcome).inc(),
         )
         self.redis = redis_client(settings.redis_url)
+        self.cache = CourierCache(lambda key: None)
+        self.notifications = (
+            Notifications(settings, kube, self.redis, leader, metrics, health)
+            if settings.notify
+            else None
+        )
         self._tasks: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         self.cache = CourierCache(self._tasks.add)
         self.courier = Courier(
@@ -79,13 +88,15 @@ class Loops:
             leader=leader,
             health=health,
             cache=self.cache,
-            loops=self._loops(),
+            loops=self._loops() | self._tells(),
         )
         metrics.gauges(_GAUGES, self._gauges)
 
     async def __aenter__(self) -> "Loops":
         self._open.push_async_callback(self.redis.aclose)
         await self._open.enter_async_context(self.github)
+        if self.notifications is not None:
+            await self._open.enter_async_context(self.notifications)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -120,6 +131,9 @@ class Loops:
             link=self._settings.task_url,
         )
         return {"poll": poll.run, "threads": threads.run}
+
+    def _tells(self) -> dict[str, Part]:
+        return {"notifications": self.notifications.run} if self.notifications else {}
 
     def _gauges(self) -> dict[str, float]:
         return {

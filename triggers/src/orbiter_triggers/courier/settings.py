@@ -9,12 +9,12 @@ from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import NoDecode
 
 from orbiter_triggers.courier.addresses import Network, may_connect
-from orbiter_triggers.settings import ReplicaSettings
+from orbiter_triggers.courier.notify.settings import NotifySettings
 
 _LOOPBACK: Final = "127.0.0.1"
 
 
-class CourierSettings(ReplicaSettings):
+class CourierSettings(NotifySettings):
     """What the program is told by its environment."""
 
     lease_name: str = Field("orbiter-courier", description="Lease that makes one replica active")

@@ -67,7 +67,6 @@ def write(
         A status that equals the old one when nothing has changed.
     """
     line = one_line(message, MAX_STATUS_LINE)
-    finished = phase in FINAL
     long = detail.strip()[-DETAIL:] or line
     attempt = changes.get("attempts", observed.status.attempts)
     same = attempt == observed.status.attempts
@@ -79,7 +78,7 @@ def write(
         *(reason, line, long),
         admitted=admitted,
         started=started,
-        succeeded=phase == "Completed" if finished else None,
+        succeeded=phase == "Completed" if phase in FINAL else None,
     )
     if same or disrupted:
         conditions += made.of_the_disruption(disrupted, resumed)
@@ -88,8 +87,7 @@ def write(
     conditions += made.of_the_profile(observed.profile, attempt)
     conditions += made.of_the_budget(observed.budget, reason)
     conditions += made.of_the_artifacts(kept)
-    if attempt:
-        changes |= told_of(observed.spec.agent, observed.profile)
+    changes |= told_of(observed.spec.agent, observed.profile) if attempt else {}
     if kept is not None:
         changes["artifacts"] = ArtifactsStatus.of(kept, attempt)
     return observed.status.model_copy(
@@ -101,6 +99,8 @@ def write(
             "observed_generation": observed.generation,
             "trace_id": observed.trace.trace_id if observed.trace else observed.status.trace_id,
             "conditions": conditions,
+            "notify": (observed.status if observed.status.attempts else observed.spec).notify
+            or None,
             "checkpoint": shown(saved) if saved else observed.status.checkpoint if same else None,
             **changes,
         }

@@ -25,6 +25,7 @@ _PASSED = ("projectId", "taskId")
 _UNUSED = (
     *("dependsOn", "queueName", "podTemplate", "ttlSecondsAfterFinished", "managedBy"),
     *("resumeFrom", "artifacts", "queuePriorityClass", "concurrencyKey", "profileRef"),
+    "notify",
 )
 
 

@@ -230,7 +230,9 @@ def _workers(kubectl: Kubectl) -> Finding:
 
 
 def _work(kubectl: Kubectl) -> Finding:
-    """What waits because of the installation and not because of its place in the line."""
+    """What waits because of the installation, not of its place in the line, or was not told."""
+    from orbiter.cli.kubectl.doctor_objects import not_told
+
     items: list[dict[str, Any]] = kubectl.list_all("agenttasks.orbiter.dev")
     items += kubectl.list_all("posessions.orbiter.dev")
     held_up = [
@@ -243,4 +245,6 @@ def _work(kubectl: Kubectl) -> Finding:
         name, condition = held_up[0]
         text = f"{len(held_up)} wait, {name} because of {condition['reason']}"
         return Finding("work", "FAIL", text, str(condition.get("message", "")))
+    if untold := not_told(kubectl.list_all("events")):
+        return Finding("work", "FAIL", untold, "docs/notify.md; kubectl orbiter notify test NAME")
     return Finding("work", "ok", f"{len(items)} tasks and sessions, none held up")

@@ -11,6 +11,7 @@ _COMPONENT = "app.kubernetes.io/component"
 _ORDINARY = ("ContainerCreating", "PodInitializing")
 _RESTARTS = 3
 _FIELDS_SHOWN = 3
+_UNTOLD = ("NotificationFailed", "NotificationDelayed")
 
 
 def reached_by(program: Object) -> str:
@@ -42,6 +43,17 @@ def trouble_of(pod: Object) -> str:
         if container.get("restartCount", 0) >= _RESTARTS:
             return f"pod {name} was restarted {container['restartCount']} times"
     return ""
+
+
+def not_told(events: list[Object]) -> str:
+    """What the courier could not tell, as its Events say; empty when it could."""
+    found = [each for each in events if each.get("reason") in _UNTOLD]
+    if not found:
+        return ""
+    last = found[-1]
+    name = one_line(str((last.get("involvedObject") or {}).get("name", "?")), 63)
+    more = f", and {len(found) - 1} more like it" if len(found) > 1 else ""
+    return f"{name}: {one_line(str(last.get('message', '')), 120)}{more}"
 
 
 def held(lease: Object, now: datetime) -> tuple[str, float | None, float]:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from orbiter.cli.agent.agent_types import AGENT_TYPES
-from orbiter.cli.kubectl import reports, trigger_commands
+from orbiter.cli.kubectl import notify_commands, reports, trigger_commands
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.options import (
     AnyName,
@@ -228,6 +228,7 @@ def logs(
     return run_logs(kubectl, name, follow=follow, attempt=attempt, tail=tail, previous=previous)
 
 
+app.add_typer(notify_commands.app, name="notify")
 app.add_typer(trigger_commands.app, name="trigger")
 for report in reports.COMMANDS:
     app.command()(scoped(report))

@@ -1,0 +1,1 @@
+"""Notifications: what there is to tell (`facts`), kept until it is told (`outbox`), and sent."""
