@@ -6,7 +6,7 @@ import { fill, h } from "./dom.js";
 export class Spec {
   constructor() {
     this.fields = h("dl", { class: "fields" });
-    this.yaml = h("pre", { tabIndex: 0, "aria-label": "Spec as YAML" });
+    this.yaml = h("pre", { tabIndex: 0 });
     this.cut = h("p", { class: "fine" });
     this.element = h(
       "details", { class: "spec", hidden: true }, h("summary", {}, "Spec"), this.fields,
