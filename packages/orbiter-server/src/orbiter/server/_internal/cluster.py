@@ -63,16 +63,7 @@ class Cluster:
                 server did not answer as it should.
         """
         cursor = None if query.after is None else _key(query.after)
-        known = await self.visible(kind, viewer, query.namespace)
-        keys = sorted(key for key, found in known.items() if wanted(found, query))
-        end = len(keys) if cursor is None else bisect_left(keys, cursor)
-        chosen = keys[max(end - query.limit, 0) : end][::-1]
-        return ClusterPage(
-            items=[known[key] for key in chosen],
-            total=len(keys),
-            next="/".join(chosen[-1]) if end > query.limit else None,
-            namespaces=sorted({key[1] for key in known})[:MOST_NAMESPACES],
-        )
+        return _page_of(await self.visible(kind, viewer, query.namespace), query, cursor)
 
     async def get(
         self, kind: Kind, viewer: Viewer, namespace: str, name: str
@@ -234,6 +225,21 @@ class Cluster:
                 names = (self._namespace or self._own).split(",")
                 self._followed[kind] = [Followed(self._api, kind, name) for name in names]
             return self._followed[kind]
+
+
+def _page_of(
+    known: Mapping[Key, ClusterObject], query: ClusterQuery, cursor: Key | None
+) -> ClusterPage:
+    """The newest of those that are wanted, behind a cursor."""
+    keys = sorted(key for key, found in known.items() if wanted(found, query))
+    end = len(keys) if cursor is None else bisect_left(keys, cursor)
+    chosen = keys[max(end - query.limit, 0) : end][::-1]
+    return ClusterPage(
+        items=[known[key] for key in chosen],
+        total=len(keys),
+        next="/".join(chosen[-1]) if end > query.limit else None,
+        namespaces=sorted({key[1] for key in known})[:MOST_NAMESPACES],
+    )
 
 
 def _key(after: str) -> Key:
