@@ -119,6 +119,20 @@ TABLES = {
         Figure("its size, as large as a store takes", "parts.whole", _sizes),
         Figure("the machine's load at the begin, two cores", "load", plain("", 1)),
     ),
+    "server": (
+        Figure("tasks of a cluster in the list", "cluster_page.tasks", plain("")),
+        Figure("the page opened → first rows", "cluster_page.first_rows_ms", plain("ms")),
+        Figure("the goal: less than", "first_rows_goal_ms", plain("ms")),
+        Figure("the same without any tasks", "cluster_page.empty_page_ms", plain("ms")),
+        Figure("for the first who looks", "cluster_page.first_look_ms", plain("ms")),
+        Figure(
+            "a frame while it is scrolled through",
+            "cluster_page",
+            times("frame_p50_ms", "frame_p99_ms"),
+        ),
+        Figure("as many tasks of the server's own → first rows", "page.first_rows_ms", plain("ms")),
+        Figure("the machine's load at the begin, two cores", "page_load_before", plain("", 1)),
+    ),
     "wrapper": (
         Figure("start → first read", "figures.start to first read", _GOAL),
         Figure("a turn, beyond the agent's own time", "figures.overhead per turn", _GOAL),
@@ -134,6 +148,7 @@ PAGES = {
     "wrapper/README.md": ("wrapper",),
     "README.md": ("platforms", "features"),
     "docs/operations.md": ("checkpoints", "soak"),
+    "docs/server.md": ("server",),
 }
 VERBS = {"checkpoints": "make bench-checkpoints", "soak": "make soak"}
 """Of what a quiet machine takes minutes or half an hour for: it may not be there yet."""

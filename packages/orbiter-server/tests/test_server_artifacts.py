@@ -69,7 +69,7 @@ async def test_files_are_listed_and_a_small_one_is_handed_out_as_a_file(launch, 
     big = entry(1, "big.bin", b"x" * 9_000_000, place="store")
     small = entry(0, "out/report.html", HTML)
     await keep(redis, {"out/report.html": HTML}, entries=[small, big])
-    ada, *_ = await launch()
+    ada, *_ = await launch(transcripts=True)
     detail = (await ada.http.get(PATH.removesuffix("/artifacts"))).json()
     assert (detail["artifacts"], detail["artifacts_of"]) == (2, 1)
     found = (await ada.http.get(PATH)).json()
@@ -100,7 +100,7 @@ async def test_files_are_listed_and_a_small_one_is_handed_out_as_a_file(launch, 
 @pytest.mark.integration
 async def test_who_may_not_read_the_secret_gets_no_file_and_sees_names(launch, api, redis):
     await keep(redis, {"out/report.html": HTML, "big.bin": b"xx"})
-    _, bob, eve = await launch()
+    _, bob, eve = await launch(transcripts=True)
     found = (await bob.http.get(PATH)).json()
     assert "this token only reads" in found["problem"]
     assert [each["name"] for each in found["files"]] == ["out/report.html", "big.bin"]
@@ -123,7 +123,7 @@ async def test_where_a_namespace_has_one_redis_user_for_all_that_one_reads(
 ):
     await keep(redis, {"a": b"1"})
     api.remove("secrets", "team-a", "orbiter-producer")
-    ada, *_ = await launch()
+    ada, *_ = await launch(transcripts=True)
     assert "has no Secret" in (await ada.http.get(PATH)).json()["problem"]
     put_producer(api, redis_server.url, "orbiter-redis", "developer-url")
     assert (await ada.http.get(f"{PATH}/1/0000-a")).content == b"1"
@@ -135,7 +135,7 @@ async def test_what_is_not_what_was_kept_is_not_handed_out(launch, api, redis):
     key = OURS.task_artifacts(UID, 1)
     await redis.hset(key, "0000-a", b"One")
     await redis.hset(key, "0001-b", b"x" * 6_000_000)
-    ada, *_ = await launch()
+    ada, *_ = await launch(transcripts=True)
     assert (await ada.http.get(f"{PATH}/1/0000-a")).status_code == 502
     assert (await ada.http.get(f"{PATH}/1/0001-b")).status_code == 502
     for index in (b"\xff", b"[]", b"{" * 100_000, b"x" * 2_000_000, b"x" * 6_000_000):
@@ -150,9 +150,19 @@ async def test_what_is_not_what_was_kept_is_not_handed_out(launch, api, redis):
 
 
 @pytest.mark.integration
+async def test_a_server_that_shows_no_transcripts_asks_no_redis(launch, api, redis):
+    await keep(redis, {"out/report.html": HTML})
+    ada, *_ = await launch()
+    found = (await ada.http.get(PATH)).json()
+    assert "--transcripts" in found["problem"]
+    assert (await ada.http.get(f"{PATH}/1/0000-report.html")).status_code == 404
+    assert not [asked for asked in api.bearers if asked[1] == "secrets"]
+
+
+@pytest.mark.integration
 async def test_the_shared_token_reads_what_the_status_says(start, api, redis, tmp_path):
     await keep(redis, {"out/report.html": HTML})
-    server = await start(kubeconfig=api.kubeconfig(tmp_path), namespace="*")
+    server = await start(kubeconfig=api.kubeconfig(tmp_path), namespace="*", transcripts=True)
     found = (await server.http.get(PATH)).json()
     assert "only reads" in found["problem"]
     assert found["count"] == 2

@@ -20,7 +20,7 @@ async def test_a_small_file_is_saved_and_one_in_the_store_says_how(
     name = "out/<b>report</b>.html"
     small = entry(0, name, HTML, key="0000-report.html")
     await keep(redis, {name: HTML}, entries=[small, big])
-    ada, *_ = await launch()
+    ada, *_ = await launch(transcripts=True)
     page = await browser.page(f"{ada.url}/{TASK}")
     await sign_in(page, ADA)
     await page.until("document.querySelector('.artifacts').hidden === false")
@@ -45,7 +45,7 @@ async def test_a_small_file_is_saved_and_one_in_the_store_says_how(
 
 async def test_with_a_token_for_the_page_alone_the_names_are_there(launch, browser, redis):
     await keep(redis, {"out/report.html": HTML, "big.bin": b"xx"})
-    _, bob, _ = await launch()
+    _, bob, _ = await launch(transcripts=True)
     page = await browser.page(f"{bob.url}/{TASK}")
     await sign_in(page, BOB)
     await page.until("document.querySelector('.artifacts').hidden === false")

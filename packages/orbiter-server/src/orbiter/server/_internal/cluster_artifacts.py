@@ -11,6 +11,7 @@ import hashlib
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from orbiter.server._internal.cluster_actions import call_as
 from orbiter.server._internal.cluster_detail import Object, count_of, part_of, text_of
@@ -28,7 +29,7 @@ logger = logging.getLogger("orbiter.server")
 SECRETS: Final = (("orbiter-producer", "producer-url"), ("orbiter-redis", "developer-url"))
 """Whose user may read what came of tasks: that of producers; else, that of everything."""
 AT_ONCE: Final = 4
-"""Each of them holds a file of a mebibyte at most, and as much of an index."""
+"""Of a namespace, whose Redis may be anybody's and say as much as the largest messages have."""
 READ_SECONDS: Final = 10.0
 _FORGOTTEN: Final = "Redis has no index of them, or no longer"
 
@@ -38,11 +39,13 @@ class KeptArtifacts:
 
     Args:
         kubeconfig: Where the API server is.
+        reads: Whether the server may read namespaces' Redis at all.
     """
 
-    def __init__(self, kubeconfig: Path | None) -> None:
+    def __init__(self, kubeconfig: Path | None, *, reads: bool) -> None:
+        self._reads = reads
         self._kubeconfig = kubeconfig
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = WeakValueDictionary[str, asyncio.Semaphore]()
 
     async def listed(self, item: Object, viewer: Viewer, attempt: int | None) -> ClusterArtifacts:
         """Return what was kept of an attempt, as much of it as somebody may know.
@@ -102,13 +105,19 @@ class KeptArtifacts:
         Raises:
             RequestError: Redis cannot be used, or not by them.
         """
+        if not self._reads:
+            raise RequestError(
+                404, "the server reads no artifacts: start it with --transcripts, or set the "
+                "chart's server.transcripts", code="no_artifacts",
+            )  # fmt: skip
         from redis.exceptions import RedisError
 
         namespace, key = _place(item, attempt)
         access = await self._access(viewer, namespace)
+        slot = self._slots.setdefault(namespace, asyncio.Semaphore(AT_ONCE))
         try:
             async with (
-                asyncio.timeout(READ_SECONDS), self._slots,
+                asyncio.timeout(READ_SECONDS), slot,
                 connected(access, READ_SECONDS, outputs=True) as connection,
             ):  # fmt: skip
                 await connection.send_command("HGET", key, field)

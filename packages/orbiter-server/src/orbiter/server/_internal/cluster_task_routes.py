@@ -51,7 +51,7 @@ def task_endpoints(
     """
     shown = services.cluster if services.transcripts else None
     read = Attempts(shown.readers if shown else None)
-    kept = KeptArtifacts(services.config.kubeconfig)
+    kept = KeptArtifacts(services.config.kubeconfig, reads=services.transcripts is not None)
     writing = asyncio.Semaphore(_AT_ONCE)
 
     async def attempts(request: Request, namespace: str, name: str) -> ClusterAttempts:

@@ -185,7 +185,7 @@ export class Work {
 function facts(item) {
   const told = [[item.agent, item.model].filter(Boolean).join(" ")];
   if (item.attempts > 1) told.push(`${item.attempts} attempts`);
-  if (item.disruptions) told.push(`${item.disruptions} disruptions`);
+  if (item.disruptions) told.push(`${item.disruptions} disruption${item.disruptions === 1 ? "" : "s"}`);
   if (item.started_at) told.push(`began ${when(item.started_at)}`);
   if (item.ended_at) told.push(`ended ${when(item.ended_at)}`);
   if (item.cost_usd !== null) told.push(`${item.cost_usd.toFixed(4)} USD`);
