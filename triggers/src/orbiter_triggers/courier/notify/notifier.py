@@ -106,6 +106,7 @@ class Notifier:
             watched = Watched(kind, plan, self._saw)
             return Informer(kube, resource, watched, namespaces=namespaces)
 
+        kinds: tuple[tuple[Resource, Kind], ...]
         kinds = ((AGENT_TASKS, TASK), (PO_SESSIONS, SESSION), (AGENT_BUDGETS, BUDGET))
         self._informers = tuple(informer(resource, kind) for resource, kind in kinds)
 
