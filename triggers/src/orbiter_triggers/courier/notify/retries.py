@@ -101,5 +101,5 @@ def _refused(answer: Answer) -> bool:
 
 def _pause(tries: int, jitter: float) -> timedelta:
     """5 s, then three times as long each time, an hour at most; a quarter of it more or less."""
-    grown: timedelta = FIRST_PAUSE * _FACTOR ** min(tries, _STEPS)
+    grown = FIRST_PAUSE * float(_FACTOR ** min(tries, _STEPS))
     return min(grown, LONGEST_PAUSE) * (0.75 + jitter / 2)
