@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What `make test` runs: what has no verb of its own, with the two cores kept busy.
 
-The cluster and the images take minutes on a fresh machine, the tests that need neither take few;
-so both happen at once, and the tests on the cluster come after. Those wait half of their time, in
-which the integration tests compute, at a lower priority: one after the other they took 39 minutes.
+The end-to-end tests take the longest, one after the other because they share a cluster, and wait
+for most of that time. So they begin as soon as cluster and images are there, and all else runs
+beside them, at a lower priority: unit tests, which compute; integration tests, which wait, five at
+a time; and what asks the chart or the API server alone.
 A cluster that was up before stays up; one that this run brought up is taken down again
 (KEEP_CLUSTER=1 keeps it).
 
@@ -42,10 +43,13 @@ _SHOWN = 200
 FEW = 5
 """More failures than that are no accident, and are not tried again."""
 E2E = "e2e and not apart"
+ON_THE_INSTALLATION = ("tests/e2e", "tests/attacks")
+ON_THE_API_SERVER = ("helm/tests", "tests/integration")
+"""Where the tests are that need Orbiter on the cluster, and those that need a cluster alone."""
 NICE = ("nice", "-n", "10")
 UNIT = "not integration and not cluster and not e2e and not upgrade"
 # Files are spread over processes: integration tests wait much, unit tests compute.
-COMPUTING, WAITING = ("-n", "2", "--dist", "loadfile"), ("-n", "3", "--dist", "loadfile")
+COMPUTING, WAITING = ("-n", "2", "--dist", "loadfile"), ("-n", "5", "--dist", "loadfile")
 PREPARATION: list[tuple[str, Sequence[str]]] = [
     ("cluster up", [*CLUSTER, "up"]),
     ("images", [sys.executable, str(ROOT / "images/build.py")]),
@@ -59,6 +63,8 @@ class Run:
         self.started = time.monotonic()
         self.failed: list[str] = []
         self.unsteady: list[str] = []
+        self.ready = False
+        """Whether cluster and images are there."""
         self._children: set[subprocess.Popen[bytes]] = set()
 
     def say(self, text: str) -> None:
@@ -132,26 +138,33 @@ def cluster_is_up() -> bool:
     return subprocess.run([*CLUSTER, "status"], capture_output=True, check=False).returncode == 0
 
 
-def prepare(run: Run, ready: threading.Event) -> None:
+def prepare(run: Run, ended: threading.Event) -> None:
     """Bring up everything the tests on the cluster need; stops at the first failure."""
     try:
         for name, command in PREPARATION:
             if not run.step(name, command, LOGS / f"test-{name.replace(' ', '-')}.log"):
                 return
-        ready.set()
+        run.ready = True
     except Exception as error:
         # In a thread: nobody else would hear of it, and the tests behind it are left out.
         run.failed.append(f"preparation ({type(error).__name__}: {error})")
         raise
+    finally:
+        ended.set()
 
 
-def integration(run: Run) -> None:
-    """Run the integration tests in the time that those on the cluster leave."""
+def beside(run: Run, prepared: threading.Event) -> None:
+    """Run what needs no installation, in the time that the tests of it leave."""
     try:
+        run.step("unit tests", [*NICE, *PYTEST, *COMPUTING, "-m", UNIT], LOGS / "test-unit.log")
         command = [*NICE, *PYTEST, *WAITING, "-m", "integration"]
         run.tests("integration tests", command, LOGS / "test-integration.log")
+        prepared.wait()
+        if run.ready:
+            command = [*NICE, *PYTEST, *COMPUTING, "-m", E2E, *ON_THE_API_SERVER]
+            run.tests("chart and definitions", command, LOGS / "test-chart.log")
     except Exception as error:
-        run.failed.append(f"integration tests ({type(error).__name__}: {error})")
+        run.failed.append(f"tests beside ({type(error).__name__}: {error})")
         raise
 
 
@@ -160,18 +173,17 @@ def everything(run: Run, selection: str | None) -> None:
     if missing := missing_packages():
         run.step(f"install {', '.join(missing)}", [*CLUSTER, "install", *missing])
     was_up = cluster_is_up()
-    ready = threading.Event()
-    preparation = threading.Thread(target=prepare, args=(run, ready), daemon=True)
-    preparation.start()
+    prepared = threading.Event()
+    threading.Thread(target=prepare, args=(run, prepared), daemon=True).start()
     run.step("lint", ["make", "-s", "lint"])
-    run.step("unit tests", [*PYTEST, *COMPUTING, "-m", UNIT])
-    beside = threading.Thread(target=integration, args=(run,), daemon=True)
-    beside.start()
-    preparation.join()
-    if ready.is_set():
+    others = threading.Thread(target=beside, args=(run, prepared), daemon=True)
+    others.start()
+    prepared.wait()
+    if run.ready:
         narrow = ["-k", selection] if selection else []
-        run.tests("end-to-end tests", [*PYTEST, "-m", E2E, "--durations=15", *narrow])
-    beside.join()
+        command = [*PYTEST, "-m", E2E, "--durations=15", *ON_THE_INSTALLATION, *narrow]
+        run.tests("end-to-end tests", command)
+    others.join()
     if was_up or os.environ.get("KEEP_CLUSTER"):
         run.say("the cluster stays up; `make test-cluster` takes it down and tests its life cycle")
         return
