@@ -58,4 +58,4 @@ def test_while_a_key_is_changed_both_are_right() -> None:
 def test_its_task_can_be_one() -> None:
     task = yaml.safe_load(block("yaml"))
     [sink] = read_sinks(task["spec"]["notify"])
-    assert sink.place == "https://hooks.example.com/orbiter"
+    assert sink.place == "https://hooks.example.com"

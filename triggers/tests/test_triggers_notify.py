@@ -123,6 +123,23 @@ async def test_one_receiver_that_is_away_holds_no_other_up(world: NotifyWorld) -
     await well.stop()
 
 
+async def test_what_happened_earlier_and_is_seen_later_takes_nobodys_place(
+    world: NotifyWorld,
+) -> None:
+    held = world.receiver.held = asyncio.Event()
+    world.receiver.says(503)
+    task = world.ends()
+    await world.until(lambda: len(world.receiver.got) == 1)
+    world.task(phase="InputRequired", inputRequest=ASKED)
+    await world.until(lambda: world.notifier and len(world.notifier.outbox) == 2)
+    held.set()
+    await world.until(lambda: world.counted == ["retried", "sent"])
+    world.at(NOON + MINUTE)
+    await world.until(lambda: world.counted[2:] == ["sent"])
+    assert world.receiver.types == ["fix completed", "fix inputrequired", "fix completed"]
+    assert set((await world.kept(task)).values()) == {"sent"}
+
+
 async def test_after_a_day_it_is_a_dead_letter_with_its_reason_and_an_event_says_so(
     world: NotifyWorld,
 ) -> None:

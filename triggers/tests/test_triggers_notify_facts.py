@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from orbiter_contracts.cloud_events import MAX_EVENT_BYTES
 from orbiter_triggers.courier.notify.budgets import Budgets
 from orbiter_triggers.courier.notify.facts import notifications
-from orbiter_triggers.courier.notify.models import DAY, Notification
+from orbiter_triggers.courier.notify.models import DAY, Lane, Notification
 from orbiter_triggers.courier.notify.retries import (
     MOST_REFUSALS,
     Answer,
@@ -19,6 +19,7 @@ from orbiter_triggers.courier.notify.retries import (
     asked_pause,
     verdict,
 )
+from orbiter_triggers.courier.notify.turns import Turns
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 EARLIER = "2026-11-29T11:59:00.250Z"
@@ -354,3 +355,23 @@ def test_a_receiver_is_left_alone_for_as_long_as_it_asks() -> None:
     waits = tell(Answer(429, retry_after="600"))
     assert waits.notification.due == NOON + timedelta(minutes=10)
     assert tell(Answer(503, retry_after="90000")).state == "dead"
+
+
+def lane(number: int, sink: str = "a", namespace: str = "team") -> Lane:
+    return Lane(namespace, f"uid-{number}", sink)
+
+
+def test_a_receiver_has_two_at_a_time_and_a_namespace_four_and_who_waits_is_named() -> None:
+    turns = Turns()
+    assert [turns.enter(lane(number)) for number in range(4)] == [True, True, False, False]
+    assert [turns.enter(lane(number, "b")) for number in range(3)] == [True, True, False]
+    assert turns.enter(lane(0, "c")) is False
+    assert turns.enter(lane(0, namespace="other")) is True
+    assert turns.leave(lane(0)) == lane(2)
+    assert turns.enter(lane(2)) is True
+    # Whose turn it is goes round.
+    assert turns.leave(lane(0, "b")) == lane(2, "b")
+    assert turns.leave(lane(1)) == lane(0, "c")
+    assert turns.leave(lane(2)) == lane(3)
+    assert turns.leave(lane(1, "b")) is None
+    assert turns.leave(lane(0, namespace="other")) is None

@@ -5,6 +5,7 @@ it, and the Secret with the key that signs what is sent. No secret is in a spec 
 """
 
 import hashlib
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
@@ -22,6 +23,7 @@ MAX_SINKS: Final = 5
 URL_KEY, SIGNING_KEY = "url", "secret"
 """Keys of a Secret where its reference names none."""
 _URL: Final = r"^https?://[^\s/?#@\\]{1,255}([/?#][!-~]*)?$"
+_END: Final = re.compile(r"[/?#]")
 _NAME: Final = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
 _KEY: Final = r"^[-._a-zA-Z0-9]{1,253}$"
 _DIGEST: Final = 12
@@ -66,9 +68,13 @@ class Sink(_Part):
 
     @property
     def place(self) -> str:
-        """Where it is, for people; an address that is in a Secret is not told."""
+        """Where it is, for people: its host, because the rest may be as good as a password.
+
+        Of an address in a Secret it is the Secret.
+        """
         if self.url is not None:
-            return self.url.partition("?")[0].partition("#")[0]
+            scheme, _, rest = self.url.partition("//")
+            return f"{scheme}//{_END.split(rest)[0]}"
         assert self.url_from_secret is not None  # noqa: S101 - the validator's
         return f"the address in Secret {self.url_from_secret.name}, key {self.url_from_secret.key}"
 

@@ -40,7 +40,8 @@ class Receiver:
                 pass
 
         self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+        self.place = f"http://127.0.0.1:{self.server.server_port}"
+        self.url = f"{self.place}/hook"
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_every_receiver_is_sent_a_test_that_is_signed_and_the_secret_is_in_no_ar
     )
     found = trial()
     named = "the address in Secret orbiter-notify, key url"
-    assert (found.exit_code, found.output) == (0, f"{receiver.url}: 204\n{named}: 204\n")
+    assert (found.exit_code, found.output) == (0, f"{receiver.place}: 204\n{named}: 204\n")
     headers, body = receiver.requests[0]
     event = json.loads(body)
     assert event["type"] == "dev.orbiter.test"
@@ -99,7 +100,7 @@ def test_a_receiver_that_refuses_or_sends_elsewhere_is_no_success(
     receiver.status = 307
     found = trial("--json")
     assert found.exit_code == 1
-    assert json.loads(found.output) == [{"receiver": receiver.url, "status": 307, "problem": ""}]
+    assert json.loads(found.output) == [{"receiver": receiver.place, "status": 307, "problem": ""}]
     assert len(receiver.requests) == 1
 
 

@@ -9,7 +9,6 @@ import asyncio
 import hashlib
 import random
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -33,13 +32,12 @@ from orbiter_triggers.courier.notify.facts import BUDGET, SESSION, TASK, Kind
 from orbiter_triggers.courier.notify.models import Lane, Notification
 from orbiter_triggers.courier.notify.outbox import Outbox
 from orbiter_triggers.courier.notify.retries import Answer, Verdict, verdict
+from orbiter_triggers.courier.notify.turns import Turns
 from orbiter_triggers.courier.notify.watched import Watched, planned
 
 log = structlog.get_logger(__name__)
 Object = dict[str, Any]
 _SENDERS: Final = 16
-_OF_A_NAMESPACE: Final = 4
-"""Requests of one namespace at a time, so that its slow receivers hold nobody else's up."""
 _NOTERS: Final = 4
 _PAUSE_SECONDS: Final = 1.0
 _RETRIED: Final = (RedisError, ApiError, NotLeadingError, *TRANSPORT_ERRORS)
@@ -96,7 +94,7 @@ class Notifier:
         self._events = EventPoster(kube, identity)
         self._seen: dict[Key, tuple[Notification, ...]] = {}
         self._decided: dict[Lane, Verdict] = {}
-        self._sending: Counter[str] = Counter()
+        self._turns = Turns()
         self.objects: WorkQueue[Key] = WorkQueue(time.monotonic, attrgetter("namespace"))
         self.lanes: WorkQueue[Lane] = WorkQueue(time.monotonic, attrgetter("namespace"))
 
@@ -143,6 +141,8 @@ class Notifier:
                     await informer.compare()
             except (ApiError, *TRANSPORT_ERRORS, ValueError) as error:
                 log.warning("cannot compare", error=repr(error))
+            for lane in self.outbox.lanes:
+                self.lanes.add(lane)
 
     async def _load(self) -> None:
         while True:
@@ -154,6 +154,12 @@ class Notifier:
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
                 break
+        self._turns = Turns()
+        self._decided = {
+            lane: one
+            for lane, one in self._decided.items()
+            if (head := self.outbox.head(lane)) and head.field == one.notification.field
+        }
         for lane in self.outbox.lanes:
             self.lanes.add(lane)
 
@@ -185,10 +191,13 @@ class Notifier:
             if head.due > now:
                 self._again(lane, (head.due - now).total_seconds())
                 return None
-            if self._sending[lane.namespace] >= _OF_A_NAMESPACE:
-                self._again(lane, _PAUSE_SECONDS * self._chance())
+            if not self._turns.enter(lane):
                 return None
-            await self._try(lane, head)
+            try:
+                await self._try(lane, head)
+            finally:
+                if (following := self._turns.leave(lane)) is not None:
+                    self.lanes.add(following)
         # What was sent and could not be written down is not sent again, only written.
         decided = self._decided[lane]
         self._allowed()
@@ -202,11 +211,7 @@ class Notifier:
 
     async def _try(self, lane: Lane, head: Notification) -> None:
         self._allowed()
-        self._sending[lane.namespace] += 1
-        try:
-            answer = await self._sender.send(head)
-        finally:
-            self._sending[lane.namespace] -= 1
+        answer = await self._sender.send(head)
         decided = verdict(head, answer, self._clock(), self._chance())
         self._decided[lane] = decided
         told = decided.notification

@@ -136,7 +136,7 @@ class Outbox:
         return (), tuple(lost)
 
     async def settle(self, decided: Verdict) -> None:
-        """Write down what has become of the head of a lane.
+        """Write down what has become of a notification.
 
         Raises:
             RedisError: Redis did not answer; what is in memory is as before.
@@ -146,8 +146,13 @@ class Outbox:
         key = Keys.of_namespace(namespace).notified(uid)
         async with self._writing:
             if decided.state == "waiting":
-                await self._redis.hset(key, told.field, told.model_dump_json())
-                self._lanes[told.lane][0] = told
+                async with self._redis.pipeline(transaction=True) as pipe:
+                    pipe.hset(key, told.field, told.model_dump_json())
+                    pipe.expire(key, KEPT)
+                    await pipe.execute()
+                # Not the first any more, perhaps: an earlier one may have come meanwhile.
+                lane = self._lanes[told.lane]
+                self._lanes[told.lane] = [told if one.field == told.field else one for one in lane]
                 return
             if decided.state == "dead":
                 await self._bury(told)
