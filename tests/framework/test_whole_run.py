@@ -27,8 +27,9 @@ def test_a_log_outside_of_the_checkout_is_named_and_written(program, tmp_path, c
 
 def test_a_cluster_that_cannot_be_prepared_fails_the_run(program, tmp_path, monkeypatch):
     monkeypatch.setattr(program, "LOGS", tmp_path / "not" / "there")
-    run, ready = program.Run(), threading.Event()
+    run, ended = program.Run(), threading.Event()
     with pytest.raises(FileNotFoundError):
-        program.prepare(run, ready)
-    assert not ready.is_set()
+        program.prepare(run, ended)
+    assert ended.is_set(), "nobody waits for it for ever"
+    assert not run.ready
     assert len(run.failed) == 1
