@@ -45,7 +45,8 @@ def allows(rules: list[Object], address: str) -> bool:
 def test_nobody_calls_a_worker_and_both_directions_are_limited(cluster: Cluster) -> None:
     policy = only(render(cluster), "NetworkPolicy", "orbiter-worker")["spec"]
     assert policy["policyTypes"] == ["Ingress", "Egress"]
-    assert policy["ingress"] == []
+    # An empty list would say the same, and make each apply of the operator a write.
+    assert "ingress" not in policy
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ told no namespace in their metadata. Arguments: root, namespace (empty: any), la
       matchLabels: {{- include "orbiter.worker.podLabels" .root | nindent 8 }}
     policyTypes: [Ingress, Egress]
     # Nobody calls a worker.
-    ingress: []
+    {{- /* No `ingress: []`: the API server takes an empty list for a change at each apply. */}}
     egress:
       {{- include "orbiter.egress.dns" .root | nindent 6 }}
       {{- include "orbiter.egress.redis" .root | nindent 6 }}

@@ -1,6 +1,7 @@
 """`kubectl orbiter doctor`: each fault of an installation is named, with what to do about it."""
 
 import json
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
@@ -15,8 +16,12 @@ from support.front_end import server
 from support.redis_server import RedisServer
 from typer.testing import CliRunner, Result
 
+from orbiter.cli.kubectl.client import Kubectl
+from orbiter.cli.kubectl.doctor import CRDS
 from orbiter.cli.kubectl.doctor_objects import differs, trouble_of
 from orbiter.cli.kubectl.main import app
+from orbiter.cli.kubectl.redis_forward import RedisForward
+from orbiter.cli.ui.outcome import CommandError
 
 __all__ = ["kubectl", "server"]
 HOME = "orbiter-system"
@@ -177,6 +182,48 @@ def test_a_redis_that_does_not_answer_is_a_fault(
     found = {each["check"]: each for each in json.loads(CliRunner().invoke(app, words).stdout)}
     assert found["redis"]["verdict"] == "FAIL"
     assert "does not answer" in found["redis"]["text"]
+
+
+def test_who_may_work_and_not_forward_a_port_or_read_logs_finds_no_fault(
+    kubectl: FakeKubectl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A team's people have few rights on purpose: `docs/security.md` says which."""
+    url = b64encode(b"redis://c%3Adefault:x@orbiter-redis.orbiter-system.svc:6379/0").decode()
+    kubectl.has(
+        own_crd(),
+        *(crd(name) for name in CRDS[1:]),
+        program("Deployment", "operator", 2, 2),
+        lease(),
+        an_object("Secret", "orbiter-developer", data={}),
+        an_object("Secret", "orbiter-chat", data={"chat-url": url}),
+    )
+    whole = Kubectl.run
+
+    def without_logs(self: Kubectl, *words: str, **how: Any) -> str:
+        if words[:4] == ("auth", "can-i", "get", "pods/log"):
+            raise CommandError("no")
+        return whole(self, *words, **how)
+
+    def refused(self: RedisForward) -> None:
+        raise CommandError("port-forward failed: Error from server (Forbidden): services")
+
+    monkeypatch.setattr(Kubectl, "run", without_logs)
+    monkeypatch.setattr(RedisForward, "reopen", refused)
+    result = CliRunner().invoke(app, ["doctor", "--json"])
+    found = {each["check"]: each for each in json.loads(result.stdout)}
+    assert [found[check]["verdict"] for check in ("rights", "redis")] == ["?", "?"]
+    assert "ClusterRole view" in found["rights"]["next"]
+    assert "docs/security.md" in found["redis"]["next"]
+    assert result.exit_code == 0, result.stdout
+
+
+@pytest.mark.integration
+def test_a_task_that_says_it_in_several_conditions_is_counted_once(
+    well: FakeKubectl, server: RedisServer
+) -> None:
+    said = [{**HELD_UP, "type": name} for name in ("Admitted", "Started", "Ready")]
+    well.has(a_task("stuck", conditions=said))
+    assert checked(server)["work"]["text"].startswith("1 wait, stuck because of ")
 
 
 def test_without_a_cluster_nothing_else_is_said(kubectl: FakeKubectl) -> None:

@@ -35,6 +35,7 @@ _NOT_SERVED: Final = (
     "list the namespace in the chart's workers.namespaces, or give it the label of "
     "workers.namespaceSelector"
 )
+_TEAMS_RIGHTS: Final = "docs/security.md, “What a team's people may”,"
 _HELD_UP: Final = ("QueueUnavailable", "RedisQuotaExceeded", "NamespaceNotServed")
 _CLOCK_SECONDS: Final = 60.0
 _SHOWN: Final = 160
@@ -197,9 +198,11 @@ def _rights(kubectl: Kubectl) -> Finding:
             kubectl.run("auth", "can-i", *right.split(), "--quiet")
         except CommandError:
             refused.append(right)
+    text = f"you may not {', '.join(refused)}"
+    if refused == ["get pods/log"]:  # who may work, and not look at logs, can be meant to
+        return Finding("rights", "?", text, "for logs ask for Kubernetes' ClusterRole view, here")
     if refused:
-        text = f"you may not {', '.join(refused)}"
-        return Finding("rights", "FAIL", text, "ask for Kubernetes' ClusterRole edit, here")
+        return Finding("rights", "FAIL", text, f"ask for what {_TEAMS_RIGHTS} gives, here")
     return Finding("rights", "ok", f"you may {', '.join(wanted)}")
 
 
@@ -214,6 +217,9 @@ def _redis(kubectl: Kubectl, redis_url: str | None) -> Finding:
         with ended_by_signals(), RedisForward(kubectl, redis_url, lambda _: known) as forward:
             forward.redis.ping()
     except CommandError as error:
+        if "(Forbidden)" in str(error):
+            step = f"to talk to sessions ask for what {_TEAMS_RIGHTS} gives in Redis' namespace"
+            return Finding("redis", "?", "you may not forward a port to it", step)
         step = "look at Redis' pod and its log, and at NetworkPolicies of your own"
         return Finding("redis", "FAIL", str(error), step)
     return Finding("redis", "ok", f"it answered after {time.monotonic() - began:.1f} s")
@@ -235,12 +241,7 @@ def _work(kubectl: Kubectl) -> Finding:
 
     items: list[dict[str, Any]] = kubectl.list_all("agenttasks.orbiter.dev")
     items += kubectl.list_all("posessions.orbiter.dev")
-    held_up = [
-        (each["metadata"]["name"], condition)
-        for each in items
-        for condition in (each.get("status") or {}).get("conditions", ())
-        if condition.get("reason") in _HELD_UP
-    ]
+    held_up = [(each["metadata"]["name"], why) for each in items if (why := _held_up(each))]
     if held_up:
         name, condition = held_up[0]
         text = f"{len(held_up)} wait, {name} because of {condition['reason']}"
@@ -248,3 +249,10 @@ def _work(kubectl: Kubectl) -> Finding:
     if untold := not_told(kubectl.list_all("events")):
         return Finding("work", "FAIL", untold, "docs/notify.md; kubectl orbiter notify test NAME")
     return Finding("work", "ok", f"{len(items)} tasks and sessions, none held up")
+
+
+def _held_up(each: Object) -> Object | None:
+    """The condition that says so; of several, which some are shortened, the one with most words."""
+    conditions: list[Object] = (each.get("status") or {}).get("conditions", [])
+    found = (one for one in conditions if one.get("reason") in _HELD_UP)
+    return max(found, key=lambda one: len(str(one.get("message", ""))), default=None)
