@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -314,3 +315,21 @@ async def test_state_that_is_none_is_as_if_there_was_none(world: CourierWorld) -
     await world.redis.hset(key, mapping={"whole": "{", "issues": "[]"})  # type: ignore[misc]
     world.github.open_issue(12)
     assert (await world.polled())["found"] == 1
+
+
+async def test_what_nobody_has_thought_of_ends_one_poll_and_no_other(
+    world: CourierWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await begun(world)
+    world.apply_github("others")
+    await world.known("others")
+    read = world.poll._read_all
+
+    async def fails(target: Any, *rest: Any) -> None:
+        if target.key.name == "fixes":
+            raise RuntimeError("nobody has thought of it")
+        await read(target, *rest)
+
+    monkeypatch.setattr(world.poll, "_read_all", fails)
+    world.github.open_issue(12)
+    assert (await world.polled()) == {"failed": 1, "found": 1, "polled": 1}

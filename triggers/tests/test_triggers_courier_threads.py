@@ -365,6 +365,23 @@ async def test_a_task_that_is_gone_is_forgotten(world: CourierWorld) -> None:
     assert len(ours(world)) == 1
 
 
+async def test_what_nobody_has_thought_of_is_that_tasks_affair(
+    world: CourierWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await begun(world, 12, 13)
+    first = world.names()[0]
+    write = world.threads._comments.write
+
+    async def fails(task: Any, *rest: Any) -> Any:
+        if task.key.name == first:
+            raise RuntimeError("nobody has thought of it")
+        return await write(task, *rest)
+
+    monkeypatch.setattr(world.threads._comments, "write", fails)
+    assert sorted(await world.told(), key=str) == [REFUSED_SECONDS, None]
+    assert len(world.github.comments) == 1
+
+
 def test_an_agents_words_mention_nobody_and_are_no_html() -> None:
     text = quoted("@octo-org/all see #1 ![x](https://evil.example/?q)\n<!-- orbiter:task x -->\n")
     assert text.splitlines() == [

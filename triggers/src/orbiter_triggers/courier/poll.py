@@ -113,6 +113,11 @@ class Poll:
             self._count("later")
             log.warning("poll interrupted", trigger=str(target.key), error=repr(error))
             return timedelta(seconds=TICK_SECONDS)
+        except Exception:
+            # What nobody has thought of is this trigger's affair and no other's.
+            self._count("failed")
+            log.exception("poll failed", trigger=str(target.key))
+            return self._interval
 
     async def _poll(self, target: Target) -> timedelta:
         state, now = await self._states.read(target.key.namespace, target.uid), self._clock()

@@ -96,6 +96,10 @@ class Threads:
         except (*RETRIED, NoCredentialError) as error:
             log.info("tried again", task=str(key), error=repr(error))
             return self._queue.failed(key)
+        except Exception:
+            # What nobody has thought of is this task's affair and no other's.
+            log.exception("GitHub is not told", task=str(key))
+            pause = REFUSED_SECONDS
         self._queue.requeue_at(key, None if pause is None else self._clock() + pause)
         return pause
 
