@@ -759,6 +759,7 @@ def test_the_courier_alone_has_githubs_credential_and_nobody_reaches_it(cluster:
     assert ports == {53, 443, 6379, 6443}
     assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == [9090]
     assert not [each for each in items if each["kind"] == "Ingress"]
+    assert "component: courier" in yaml.safe_dump(only(items, "NetworkPolicy", "orbiter-redis"))
     passwords = plan(items)["orbiter-system", "orbiter-redis-auth"].passwords
     assert passwords[-1] == "courier-password"
 

@@ -40,15 +40,18 @@ class CourierWorld(TriggerWorld):
     """All of it. Everybody has the rights in Redis that they have in an installation."""
 
     def __init__(self, api: FakeApi, redis: Redis, url: str, directory: Path) -> None:
-        super().__init__(api, _as(url, "triggers"))
+        super().__init__(api, url_of(url, "triggers"))
         self.redis = redis
         self.github = FakeGithub()
         self.counted: Counter[str] = Counter()
-        self.door, self.ours = redis_client(_as(url, "receiver")), redis_client(_as(url, "courier"))
+        self.door, self.ours = (
+            redis_client(url_of(url, "receiver")),
+            redis_client(url_of(url, "courier")),
+        )
         self.answers = True
         self.repositories = {(NAMESPACE, REPOSITORY)}
         self._directory = directory
-        self._open = AsyncExitStack()
+        self._ours_open = AsyncExitStack()
 
     async def begin(self) -> None:
         for user, rules in USERS.items():
@@ -62,7 +65,7 @@ class CourierWorld(TriggerWorld):
 
     async def end(self) -> None:
         await self.stop()
-        await self._open.aclose()
+        await self._ours_open.aclose()
         await self.github.stop()
         for redis in (self.door, self.ours):
             await redis.aclose()
@@ -78,7 +81,7 @@ class CourierWorld(TriggerWorld):
             clock=lambda: self.now.timestamp(),
             write_pause=0.0,
         )
-        self.client = await self._open.enter_async_context(client)
+        self.client = await self._ours_open.enter_async_context(client)
         self.poll = Poll(
             cache=self.cache,
             github=self.client,
@@ -90,7 +93,7 @@ class CourierWorld(TriggerWorld):
             clock=lambda: self.now,
         )
         connection = kopf.ConnectionInfo(server=self.api.url)
-        kube = await self._open.enter_async_context(Kube(Credentials(lambda: connection)))
+        kube = await self._ours_open.enter_async_context(Kube(Credentials(lambda: connection)))
         self.threads = Threads(
             queue=WorkQueue(self.seconds),
             cache=self.cache,
@@ -167,5 +170,6 @@ class CourierWorld(TriggerWorld):
         return [task["spec"]["prompt"] for task in self.tasks]
 
 
-def _as(url: str, user: str) -> str:
+def url_of(url: str, user: str) -> str:
+    """Redis in the name of one of the users."""
     return url.replace("redis://", f"redis://{user}:secret@")

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -35,6 +36,7 @@ class TriggerWorld:
         self.health = Health()
         self.metrics = Metrics()
         self.clients: list[Redis] = []
+        self._open = AsyncExitStack()
         self._controller: asyncio.Task[None] | None = None
         self.triggers: Triggers | None = None
         self.api.listeners.append(self._stamped)
@@ -48,13 +50,17 @@ class TriggerWorld:
         """Start a controller, as after a crash."""
         await self.stop()
         self.health, self.metrics = Health(), Metrics()
-        self._controller = asyncio.create_task(self._run(), name="controller")
+        connection = kopf.ConnectionInfo(server=self.api.url)
+        # Not in the controller's task: that is cancelled again while it takes long to end.
+        kube = await self._open.enter_async_context(Kube(Credentials(lambda: connection)))
+        self._controller = asyncio.create_task(self._run(kube), name="controller")
 
     async def stop(self) -> None:
         """End it at once, whatever it does."""
         if self._controller is not None:
             await end([self._controller])
             self._controller = None
+        await self._open.aclose()
         for client in self.clients:
             await client.aclose()
         self.clients.clear()
@@ -64,35 +70,33 @@ class TriggerWorld:
         assert self._controller is not None
         self._controller.cancel()
 
-    async def _run(self) -> None:
-        connection = kopf.ConnectionInfo(server=self.api.url)
-        async with Kube(Credentials(lambda: connection)) as kube:
-            leader = Leader(
-                kube,
-                namespace="orbiter-system",
-                name="orbiter-triggers",
-                identity="triggers-0",
-                duration=60,
-                renew=20,
-                clock=time.monotonic,
-            )
-            await leader.acquire()
-            webhooks = None
-            if self.redis_url:
-                redis, reader = redis_client(self.redis_url), blocking_client(self.redis_url)
-                self.clients += redis, reader
-                webhooks = Webhooks(redis, reader, MASTER_KEY, url="https://hooks.example.com")
-            self.triggers = Triggers(
-                namespaces=[NAMESPACE],
-                resync_seconds=600,
-                kube=kube,
-                leader=leader,
-                metrics=self.metrics,
-                health=self.health,
-                webhooks=webhooks,
-                clock=lambda: self.now,
-            )
-            await self.triggers.run()
+    async def _run(self, kube: Kube) -> None:
+        leader = Leader(
+            kube,
+            namespace="orbiter-system",
+            name="orbiter-triggers",
+            identity="triggers-0",
+            duration=60,
+            renew=20,
+            clock=time.monotonic,
+        )
+        await leader.acquire()
+        webhooks = None
+        if self.redis_url:
+            redis, reader = redis_client(self.redis_url), blocking_client(self.redis_url)
+            self.clients += redis, reader
+            webhooks = Webhooks(redis, reader, MASTER_KEY, url="https://hooks.example.com")
+        self.triggers = Triggers(
+            namespaces=[NAMESPACE],
+            resync_seconds=600,
+            kube=kube,
+            leader=leader,
+            metrics=self.metrics,
+            health=self.health,
+            webhooks=webhooks,
+            clock=lambda: self.now,
+        )
+        await self.triggers.run()
 
     def apply(self, name: str = "deps", **spec: Any) -> Object:
         """What `kubectl apply` does with an AgentTrigger of every hour."""

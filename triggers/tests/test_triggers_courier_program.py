@@ -4,14 +4,19 @@ import asyncio
 import json
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
 import pytest
+from redis.asyncio import Redis
+from support.courier_world import CourierWorld, url_of
 from support.eventually import eventually
 from support.fake_api import FakeApi
-from support.fake_github import TOKEN
+from support.fake_github import ME, TOKEN, broken, limited
 from support.redis_server import RedisServer
+from support.trigger_world import NAMESPACE
+from support.webhooks import REPOSITORY
 
 pytestmark = pytest.mark.integration
 
@@ -61,6 +66,60 @@ async def test_it_works_until_it_is_told_to_stop_and_says_how_it_is(
         program.terminate()
     assert await program.wait() == 0
     assert TOKEN not in log.read_text()
+
+
+async def test_killed_again_and_again_it_makes_each_task_and_each_comment_once(
+    api: FakeApi, redis: Redis, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    world = CourierWorld(api, redis, redis_server.url, tmp_path)
+    world.now = datetime.now(UTC)
+    await world.begin()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "KUBECONFIG": str(api.kubeconfig(tmp_path)),
+        "ORBITER_REDIS_URL": url_of(redis_server.url, "courier"),
+        "ORBITER_WATCH_NAMESPACES": NAMESPACE,
+        "ORBITER_IDENTITY": "courier-0",
+        "ORBITER_GITHUB_URL": world.github.url,
+        "ORBITER_GITHUB_PRIVATE_NETWORKS": "127.0.0.0/8",
+        "ORBITER_GITHUB_CREDENTIALS": str(tmp_path),
+        "ORBITER_GITHUB_REPOSITORIES": json.dumps({NAMESPACE: [REPOSITORY]}),
+        "ORBITER_POLL_SECONDS": "10",
+        **{f"ORBITER_{name}_PORT": "0" for name in ("HEALTH", "METRICS")},
+    }
+
+    async def started() -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "orbiter_triggers.courier"),
+            env=environment,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+
+    def ours() -> list[str]:
+        return [one["body"] for one in world.github.thread(12) if one["user"]["login"] == ME]
+
+    world.apply_github(filters={"labels": ["agent"]})
+    world.github.open_issue(12)
+    world.github.label(12, "agent")
+    world.github.faults.extend([broken, lambda: limited(1)])
+    # The first comment is made, and nobody hears of it.
+    lost = [broken]
+    world.github.after = lambda method, path: lost.pop()() if method == "POST" and lost else None
+    program = await started()
+    try:
+        for _ in range(2):
+            await eventually(lambda: len(ours()) == len(world.tasks) == 1, seconds=120.0)
+            program.kill()
+            await program.wait()
+            world.becomes(phase="Completed", result={"summary": f"Done, {program.pid}."})
+            before, program = program.pid, await started()
+            await eventually(lambda before=before: f"Done, {before}." in ours()[0], seconds=120.0)
+        assert len(ours()) == len(world.tasks) == 1
+    finally:
+        program.terminate()
+        code = await program.wait()
+        await world.end()
+    assert code == 0
 
 
 @pytest.mark.parametrize(

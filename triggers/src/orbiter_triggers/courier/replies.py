@@ -5,7 +5,7 @@ is never taken from here: a comment does not show who has looked at what.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -50,12 +50,12 @@ class Replies:
         self._etags: dict[str, str] = {}
         self._judged = dict[int, None]()
 
-    async def look(self, task: Task, others: Iterable[str]) -> bool:
+    async def look(self, task: Task, tasks: Mapping[str, bool]) -> bool:
         """Look for an answer to what a task asks, and give it to the task.
 
         Args:
             task: A task of an issue or a pull request that asks something.
-            others: The names of those that ask in the same thread.
+            tasks: The names of all tasks of this thread, and whether each asks something.
 
         Returns:
             Whether there was one.
@@ -74,10 +74,9 @@ class Replies:
         thread = await self._conversations.since(task.target.repository, number, moment, known)
         if thread is None:
             return False
-        names = frozenset([*others, task.key.name])
         for said in thread.comments:
             told = None if said.id in self._judged else answer_in(said, moment)
-            words = "" if told is None else meant_for(told, task.key.name, names)
+            words = "" if told is None else meant_for(told, task.key.name, tasks)
             if words is None:
                 # It stays nobody's, also when only one of them asks any more.
                 self._judge(said, "several ask, and it names none")
@@ -135,15 +134,15 @@ def answer_in(said: Said, since: datetime) -> str | None:
     return words.strip() or None if meant else None
 
 
-def meant_for(words: str, name: str, asking: frozenset[str]) -> str | None:
+def meant_for(words: str, name: str, thread: Mapping[str, bool]) -> str | None:
     """An answer to the task of this name; "" for one to another, None for one to nobody.
 
     Args:
         words: What it says.
         name: The task's.
-        asking: All that ask in this thread, this one among them.
+        thread: All tasks of this thread, and whether each asks.
     """
     first, *rest = words.split(maxsplit=1)
-    if first in asking:
+    if first in thread:
         return rest[0][:MAX_ANSWER_CHARACTERS] if rest and first == name else ""
-    return words[:MAX_ANSWER_CHARACTERS] if len(asking) == 1 else None
+    return words[:MAX_ANSWER_CHARACTERS] if sum(thread.values()) == 1 else None

@@ -108,7 +108,7 @@ class Threads:
         where = key.namespace, task.target.uid, task.uid
         record = await self._records.read(*where)
         asks = self._answers and task.asks is not None and task.number is not None
-        if asks and await self._replies.look(task, self._asking(task)):
+        if asks and await self._replies.look(task, self._beside(task)):
             return 0.0
         told = await self._tell_results(task, record)
         if told != record:
@@ -150,14 +150,14 @@ class Threads:
         target = target_of(trigger, self._cache.triggers.get(trigger), self._may_see)
         return read_task(key, obj, target)
 
-    def _asking(self, task: Task) -> list[str]:
-        """The names of the tasks that ask in the thread of this one."""
-        found = list[str]()
+    def _beside(self, task: Task) -> dict[str, bool]:
+        """The names of all tasks of the thread of this one, and whether each asks something."""
+        found = dict[str, bool]()
         for key in self._cache.tasks:
             other = self._task(key) if key.namespace == task.key.namespace else None
             same = other is not None and other.number == task.number
             if other is not None and same and other.target.repository == task.target.repository:
-                found += [key.name] if other.asks is not None else []
+                found[key.name] = other.asks is not None
         return found
 
     def _address(self, task: Task) -> str:
