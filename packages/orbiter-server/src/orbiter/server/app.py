@@ -17,11 +17,13 @@ from starlette.websockets import WebSocket
 
 from orbiter import Agent, Swarm
 from orbiter.agent import Provider
+from orbiter.client import ClientError
 from orbiter.server._internal.agent_routes import agent_endpoints
 from orbiter.server._internal.auth import Auth
 from orbiter.server._internal.chat_routes import chat_endpoints
 from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.cluster_routes import cluster_endpoints
+from orbiter.server._internal.cluster_task_routes import cluster_task_endpoints
 from orbiter.server._internal.database import Database
 from orbiter.server._internal.directory import owned
 from orbiter.server._internal.endpoint import PATTERN, on_request_error, openapi
@@ -76,6 +78,7 @@ def create_app(
         *chat_endpoints(services),
         *system_endpoints(services),
         *cluster_endpoints(services),
+        *cluster_task_endpoints(services),
     ]
     document = openapi(
         endpoints, version=_version(), secured=token is not None or reviews is not None,
@@ -104,6 +107,7 @@ def create_app(
         middleware=[Middleware(_Counted, services.metrics), Middleware(Auth, token, reviews)],
         exception_handlers={
             RequestError: on_request_error,
+            ClientError: on_request_error,
             HTTPException: _on_http_error,
             Exception: _on_error,
         },

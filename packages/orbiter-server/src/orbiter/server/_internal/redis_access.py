@@ -105,5 +105,5 @@ def access_of(
 
 
 def _unusable(words: str, secret: str) -> RequestError:
-    code = "no_transcripts" if secret == SECRET else "no_chat"
-    return RequestError(502, words, code=code)
+    codes = {SECRET: "no_transcripts", "orbiter-chat": "no_chat"}
+    return RequestError(502, words, code=codes.get(secret, "no_artifacts"))
