@@ -9,6 +9,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from orbiter.client.client import TaskClient
+from orbiter.client.contract import RedisApi
 from orbiter.client.errors import ClientError, client_error
 from orbiter.client.models import TaskPage, TaskQuery
 from orbiter.client.objects import Object, part_of, read_summary, text_of
@@ -37,6 +38,7 @@ def connect(
     token: str | None = None,
     ca: str | None = None,
     redis_url: str | None = None,
+    redis: RedisApi | None = None,
 ) -> TaskClient:
     """Make a client of a cluster; the first request connects.
 
@@ -49,6 +51,7 @@ def connect(
         ca: With `url`: the certificate of its CA, as PEM; None takes those that the machine trusts.
         redis_url: Redis, instead of the one that the namespace's Secrets lead to, which is a name
             inside of the cluster.
+        redis: Another way to Redis altogether.
 
     Raises:
         ClientError: The extra is missing, or `url` and `token` do not go together.
@@ -70,7 +73,7 @@ def connect(
         return await configuration(kubeconfig, context, in_cluster=in_cluster)
 
     api = ApiServer(settings)
-    return TaskClient(ClusterTasks(api), ClusterRedis(api, redis_url))
+    return TaskClient(ClusterTasks(api), redis or ClusterRedis(api, redis_url))
 
 
 def _of_token(url: str, token: str, ca: str | None) -> "Configuration":

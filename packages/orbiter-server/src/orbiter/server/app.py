@@ -30,6 +30,7 @@ from orbiter.server._internal.endpoint import PATTERN, on_request_error, openapi
 from orbiter.server._internal.errors import RequestError, error_response
 from orbiter.server._internal.given import check_given
 from orbiter.server._internal.journal import Journal
+from orbiter.server._internal.mcp_route import mcp_route
 from orbiter.server._internal.metrics import Metrics
 from orbiter.server._internal.page import page_routes
 from orbiter.server._internal.reviews import reviews_of
@@ -101,6 +102,7 @@ def create_app(
         routes=[
             *(endpoint.route(config.max_body_bytes) for endpoint in endpoints),
             Route("/openapi.json", describe, methods=["GET"]),
+            mcp_route(services),
             WebSocketRoute("/v1/socket", socket),
             *page_routes(),
         ],

@@ -5,7 +5,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orbiter.client import NewTask
 from orbiter.server.models import NAMESPACE
 
 TASK_NAME = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
@@ -148,20 +147,6 @@ class NewAttempt(BaseModel):
 
     name: str | None = Field(default=None, pattern=TASK_NAME)
     resume: bool = False
-
-
-class NewClusterTask(NewTask):
-    """A task that is to be made in a namespace of the cluster; what is null is left to its profile.
-
-    The header `Idempotency-Key` names it, in the place of `name`: the same request made again
-    makes no other one.
-    """
-
-    namespace: str = Field(pattern=f"^{NAMESPACE}$")
-
-    def task(self) -> NewTask:
-        """Return what is wanted, without where."""
-        return NewTask.model_validate(self.model_dump(exclude={"namespace"}))
 
 
 class TaskReference(BaseModel):

@@ -104,8 +104,8 @@ class Cluster:
                 one = await self.following(kind, namespace)
             except RequestError:
                 return False  # nobody can say now
-            now = one.by_name.get((namespace, name)) if one else None
-            return now is None or (kind == "agenttasks" and is_over(now, number))
+            now = one and one.by_name.get((namespace, name))
+            return not now or (kind == "agenttasks" and is_over(now, number))
 
         return place, over
 
@@ -140,11 +140,7 @@ class Cluster:
         await viewer.require(right)
 
     async def following(self, kind: Kind, namespace: str) -> Followed | None:
-        """Return what follows a namespace, listed by now; None where that is not shown.
-
-        Raises:
-            RequestError: The API server did not answer as it should.
-        """
+        """Return what follows a namespace, listed by now; None where that is not shown."""
         for one in await self._watched(kind):
             if one.namespace in (namespace, EVERYWHERE):
                 await one.objects()
@@ -162,7 +158,6 @@ class Cluster:
         if (followed := await self.following(kind, namespace)) is not None:
             for item in await followed.named(namespace, name):
                 if item["metadata"]["name"] == name:
-                    # one that was made just now is not known yet
                     return followed.by_name.get((namespace, name)) or brief_of(item), item
         raise unknown(kind.removesuffix("s"), f"{namespace}/{name}")
 

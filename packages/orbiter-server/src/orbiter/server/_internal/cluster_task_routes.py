@@ -1,21 +1,31 @@
 """Endpoints that make and change tasks of the cluster: as whoever asks, by a TaskClient."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
 from starlette.requests import Request
 from starlette.responses import Response
 
-from orbiter.client import TaskClient
+from orbiter.client import KeptFiles, Task, TaskClient
+from orbiter.client.following import followed
 from orbiter.server._internal.endpoint import Endpoint
+from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.services import Services, cluster_of
+from orbiter.server._internal.sse import Batch, begun, last_event_id, with_silences
 from orbiter.server._internal.viewer import viewer_of
+from orbiter.server._internal.viewer_redis import ViewerRedis
 from orbiter.server._internal.viewer_tasks import ViewerTasks
-from orbiter.server.cluster_models import (
-    NewAnswer,
-    NewAttempt,
+from orbiter.server.cluster_models import NewAnswer, NewAttempt, TaskReference
+from orbiter.server.task_models import (
+    ArtifactQuery,
+    ArtifactsQuery,
     NewClusterTask,
-    TaskReference,
+    TaskEventsQuery,
 )
 
-REFUSED = (404, 501, 502, 403, 409)
+_SHOWN = (404, 501, 502)
+REFUSED = (*_SHOWN, 403, 409)
+_FILE = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
 
 
 def client_of(services: Services, request: Request) -> TaskClient:
@@ -24,8 +34,9 @@ def client_of(services: Services, request: Request) -> TaskClient:
     Raises:
         RequestError: The server knows no cluster.
     """
-    tasks = ViewerTasks(cluster_of(services), viewer_of(request), services.config.kubeconfig)
-    return TaskClient(tasks)
+    viewer, kubeconfig = viewer_of(request), services.config.kubeconfig
+    tasks = ViewerTasks(cluster_of(services), viewer, kubeconfig)
+    return TaskClient(tasks, ViewerRedis(viewer, kubeconfig))
 
 
 def cluster_task_endpoints(services: Services) -> list[Endpoint]:
@@ -55,8 +66,43 @@ def cluster_task_endpoints(services: Services) -> list[Endpoint]:
         made = await client(request).retry(namespace, name, new_name=body.name, resume=body.resume)
         return TaskReference(namespace=namespace, name=made.name)
 
+    async def events(
+        request: Request, namespace: str, name: str, query: TaskEventsQuery
+    ) -> Response:
+        tasks = ViewerTasks(cluster_of(services), viewer_of(request), services.config.kubeconfig)
+        seen = last_event_id(request.headers, query.after)
+        states = followed(tasks, namespace, name, None, to_its_end=True)
+        told = with_silences(_events(states, seen), services.config.heartbeat_seconds)
+        return services.streams.events(await begun(told), viewer_of(request))
+
+    async def artifacts(
+        request: Request, namespace: str, name: str, query: ArtifactsQuery
+    ) -> KeptFiles:
+        return await client(request).artifacts(namespace, name, attempt=query.attempt)
+
+    async def artifact(
+        request: Request, namespace: str, name: str, query: ArtifactQuery
+    ) -> Response:
+        data = await client(request).artifact(namespace, name, query.file, attempt=query.attempt)
+        # somebody's bytes: no browser shows them as a page of ours
+        return Response(data, media_type="application/octet-stream", headers=_FILE)
+
     path = "/v1/cluster/tasks/{namespace}/{name}"
     return [
+        Endpoint(
+            "GET", f"{path}/events", "Follow an AgentTask: each of its states, up to its end",
+            events, query=TaskEventsQuery, media="text/event-stream", errors=(*_SHOWN, 503),
+            needs=None,
+        ),
+        Endpoint(
+            "GET", f"{path}/artifacts", "List what was kept of an AgentTask's workspace",
+            artifacts, KeptFiles, query=ArtifactsQuery, errors=REFUSED, needs=None,
+        ),
+        Endpoint(
+            "GET", f"{path}/artifacts/file", "Read one of the files that were kept",
+            artifact, query=ArtifactQuery, media="application/octet-stream", errors=REFUSED,
+            needs=None,
+        ),
         Endpoint(
             "POST", "/v1/cluster/tasks", "Make an AgentTask", submit, TaskReference,
             body=NewClusterTask, status=201, errors=REFUSED, needs=None, idempotent=True,
@@ -74,6 +120,20 @@ def cluster_task_endpoints(services: Services) -> list[Endpoint]:
             TaskReference, body=NewAttempt, status=201, errors=REFUSED, needs=None,
         ),
     ]  # fmt: skip
+
+
+async def _events(states: AsyncGenerator[Task, None], seen: int) -> AsyncGenerator[Batch, None]:
+    """Yield each state as an event; what was missed meanwhile is in the one that is so now."""
+    first = seen
+    async with aclosing(states):
+        try:
+            async for task in states:
+                seen += 1
+                yield [(seen, f'{{"seq":{seen},"task":{task.model_dump_json()}}}')]
+        except RequestError:
+            # deleted, or not theirs any more: whoever comes back is told why
+            if seen == first:
+                raise
 
 
 def _key(given: str | None) -> str | None:

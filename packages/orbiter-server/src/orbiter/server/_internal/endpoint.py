@@ -213,7 +213,9 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
         for name, field in schema["properties"].items():
             # absent is how a query says null
             kinds = [kind for kind in field.pop("anyOf", []) if kind != {"type": "null"}]
-            found.append({"name": name, "in": "query", "schema": {**field, **(*kinds, {})[0]}})
+            needed = {"required": True} if name in schema.get("required", ()) else {}
+            told = {"name": name, "in": "query", "schema": {**field, **(*kinds, {})[0]}}
+            found.append(told | needed)
     return found
 
 
