@@ -18,7 +18,8 @@ async def followed(
         api: Where it is.
         namespace: And in which namespace.
         name: The task.
-        seconds: After so many no more is waited for; None waits for as long as it takes.
+        seconds: After so many no change is waited for, but how it is now is told in any case; None
+            waits for as long as it takes.
         to_its_end: Whether a question is waited out, too.
     """
     end = None if seconds is None else asyncio.get_running_loop().time() + seconds
@@ -26,7 +27,7 @@ async def followed(
     async with aclosing(api.changes(namespace, name)) as changes:
         while shown is None or not (shown.over if to_its_end else shown.stands):
             try:
-                async with asyncio.timeout_at(end):
+                async with asyncio.timeout_at(end if shown is not None else None):
                     task = read_task(await anext(changes))
             except (TimeoutError, StopAsyncIteration):
                 return
