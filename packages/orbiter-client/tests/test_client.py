@@ -1,13 +1,14 @@
 """TaskClient against an API server: what is written to it, and each reason of a refusal."""
 
 import asyncio
+import doctest
 
 import pytest
 from pydantic import ValidationError
 from support.fake_api import RefusedRequestError
 
 from orbiter.approval import digest
-from orbiter.client import ClientError, GitSource, NewTask, TaskQuery, connect
+from orbiter.client import ClientError, GitSource, NewTask, TaskQuery, changes, connect
 from orbiter.client.changes import name_of_key
 from orbiter.client.objects import OPERATOR, read_task
 
@@ -266,3 +267,8 @@ def test_a_strange_task_is_read_all_the_same(status):
     found = read_task({"metadata": meta, "spec": {"prompt": ["x"], "input": 3}, "status": status})
     assert found.name == "odd"
     assert len(found.model_dump_json()) < 60_000
+
+
+def test_the_examples_of_the_module_tell_what_is_so():
+    outcome = doctest.testmod(changes)
+    assert (outcome.failed, outcome.attempted) == (0, 4)
