@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from redis.asyncio import Redis
-from support.courier_world import INTERVAL, STREAM, CourierWorld
+from support.courier_world import STREAM, CourierWorld
 from support.eventually import eventually
 from support.fake_api import FakeApi
 from support.fake_github import broken, limited
@@ -230,16 +230,15 @@ async def test_after_a_limit_it_waits_as_long_as_it_is_told(world: CourierWorld)
 
 
 async def test_failures_in_the_middle_lose_nothing_and_repeat_nothing(world: CourierWorld) -> None:
-    await begun(world)
+    await begun(world, maxPerHour=1000)
     for number in range(1, 31):
         world.github.open_pull(number, branch=f"b{number}")
     for _ in range(20):
         world.github.faults.extend([None] * 8 + [broken])
-    for _ in range(12):
-        await world.polled(INTERVAL)
+    while world.github.faults:
+        await world.polled()
         await world.restart()
-    await eventually(lambda: len(world.tasks) == 20, seconds=60.0)  # maxPerHour
-    world.later(timedelta(hours=1))
+    await world.polled()
     await eventually(world.is_empty, seconds=60.0)
     assert world.names() == named(world, *(f"number:{number}" for number in range(1, 31)))
 
