@@ -36,7 +36,6 @@ _NOT_SERVED: Final = (
     "workers.namespaceSelector"
 )
 _TEAMS_RIGHTS: Final = "docs/security.md, “What a team's people may”,"
-_HELD_UP: Final = ("QueueUnavailable", "RedisQuotaExceeded", "NamespaceNotServed")
 _CLOCK_SECONDS: Final = 60.0
 _SHOWN: Final = 160
 
@@ -237,11 +236,11 @@ def _workers(kubectl: Kubectl) -> Finding:
 
 def _work(kubectl: Kubectl) -> Finding:
     """What waits because of the installation, not of its place in the line, or was not told."""
-    from orbiter.cli.kubectl.doctor_objects import not_told
+    from orbiter.cli.kubectl.doctor_objects import held_up_by, not_told
 
     items: list[dict[str, Any]] = kubectl.list_all("agenttasks.orbiter.dev")
     items += kubectl.list_all("posessions.orbiter.dev")
-    held_up = [(each["metadata"]["name"], why) for each in items if (why := _held_up(each))]
+    held_up = [(each["metadata"]["name"], why) for each in items if (why := held_up_by(each))]
     if held_up:
         name, condition = held_up[0]
         text = f"{len(held_up)} wait, {name} because of {condition['reason']}"
@@ -249,10 +248,3 @@ def _work(kubectl: Kubectl) -> Finding:
     if untold := not_told(kubectl.list_all("events")):
         return Finding("work", "FAIL", untold, "docs/notify.md; kubectl orbiter notify test NAME")
     return Finding("work", "ok", f"{len(items)} tasks and sessions, none held up")
-
-
-def _held_up(each: Object) -> Object | None:
-    """The condition that says so; of several, which some are shortened, the one with most words."""
-    conditions: list[Object] = (each.get("status") or {}).get("conditions", [])
-    found = (one for one in conditions if one.get("reason") in _HELD_UP)
-    return max(found, key=lambda one: len(str(one.get("message", ""))), default=None)

@@ -12,6 +12,7 @@ _ORDINARY = ("ContainerCreating", "PodInitializing")
 _RESTARTS = 3
 _FIELDS_SHOWN = 3
 _UNTOLD = ("NotificationFailed", "NotificationDelayed")
+_HELD_UP = ("QueueUnavailable", "RedisQuotaExceeded", "NamespaceNotServed")
 
 
 def reached_by(program: Object) -> str:
@@ -92,3 +93,10 @@ def _below(schema: dict[str, Any], path: str) -> Iterator[str]:
     for name, field in (schema.get("properties") or {}).items():
         yield f"{path}.{name}"
         yield from _below(field, f"{path}.{name}")
+
+
+def held_up_by(each: Object) -> Object | None:
+    """The condition that says so; of several, which some are shortened, the one with most words."""
+    conditions: list[Object] = (each.get("status") or {}).get("conditions", [])
+    found = (one for one in conditions if one.get("reason") in _HELD_UP)
+    return max(found, key=lambda one: len(str(one.get("message", ""))), default=None)
