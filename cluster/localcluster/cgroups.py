@@ -16,7 +16,7 @@ from localcluster.errors import ClusterError
 from localcluster.shell import wait_for
 
 SHIMS = "shims"
-_WEIGHT = 8
+_WEIGHT = 4
 """Of the CPU, in times that of one process or cgroup beside the cluster: it is dozens of processes,
 and the kernel counts it as one. With the weight of one it had two fifths of two processors beside
 tests at `nice 10`, and the tests on it took twice as long."""

@@ -57,7 +57,7 @@ def test_a_pid_that_was_reused_outside_is_not_a_member() -> None:
     assert not is_member("12:pids:/user.slice\n0::/init.scope\n", "orbiter-0123abcd")
 
 
-@pytest.mark.parametrize(("name", "weight"), [("cpu.shares", "8192"), ("cpu.weight", "800")])
+@pytest.mark.parametrize(("name", "weight"), [("cpu.shares", "4096"), ("cpu.weight", "400")])
 def test_a_cluster_has_the_weight_of_several_processes(
     tmp_path: Path, name: str, weight: str
 ) -> None:
