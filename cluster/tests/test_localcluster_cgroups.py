@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from localcluster.cgroups import is_member, parse_mounts
+from localcluster.cgroups import is_member, parse_mounts, weigh
 from localcluster.errors import ClusterError
 
 V2 = "29 22 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -55,3 +55,13 @@ def test_a_process_of_a_further_node_is_the_clusters_too_and_no_other_nodes() ->
 
 def test_a_pid_that_was_reused_outside_is_not_a_member() -> None:
     assert not is_member("12:pids:/user.slice\n0::/init.scope\n", "orbiter-0123abcd")
+
+
+@pytest.mark.parametrize(("name", "weight"), [("cpu.shares", "4096"), ("cpu.weight", "400")])
+def test_a_cluster_has_the_weight_of_several_processes(
+    tmp_path: Path, name: str, weight: str
+) -> None:
+    (tmp_path / name).write_text("")
+    weigh(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == weight

@@ -144,7 +144,7 @@ class World:
                     shown.append(phase)
         return shown
 
-    async def until(self, name: str, *phases: str, seconds: float = 20.0) -> Object:
+    async def until(self, name: str, *phases: str, seconds: float = 90.0) -> Object:
         """Wait until the task is in one of the phases; returns its status."""
         try:
             await eventually(lambda: self.status(name).get("phase") in phases, seconds=seconds)
@@ -153,7 +153,7 @@ class World:
             raise AssertionError(f"{name}: {self.status(name)}\n{logs[-8000:]}") from None
         return self.status(name)
 
-    async def until_reason(self, name: str, reason: str, seconds: float = 20.0) -> Object:
+    async def until_reason(self, name: str, reason: str, seconds: float = 90.0) -> Object:
         """Wait until the status has this reason."""
         await eventually(lambda: self.status(name).get("reason") == reason, seconds=seconds)
         return self.status(name)

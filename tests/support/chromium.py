@@ -41,7 +41,7 @@ class Page:
         """Evaluate an expression, also one that is a promise."""
         return await self._page.evaluate(script)
 
-    async def until(self, condition: str, *, seconds: float = 30.0) -> Any:
+    async def until(self, condition: str, *, seconds: float = 90.0) -> Any:
         """Wait until an expression is true."""
 
         async def holds() -> Any:

@@ -62,7 +62,7 @@ class Talks:
         entries = await self.redis.xrange(self.under.po_output(worker_id(name)))
         return [decode(POWorkerOutput, fields) for _, fields in entries]
 
-    async def answered(self, name: str, count: int = 1, seconds: float = 20.0) -> list[str]:
+    async def answered(self, name: str, count: int = 1, seconds: float = 90.0) -> list[str]:
         """Wait for that many answers; returns their texts."""
 
         async def enough() -> bool:
@@ -86,7 +86,7 @@ class Talks:
         conditions = self.status(name).get("conditions") or ()
         return next((item for item in conditions if item["type"] == kind), {})
 
-    async def until(self, name: str, phase: str, seconds: float = 20.0) -> Object:
+    async def until(self, name: str, phase: str, seconds: float = 90.0) -> Object:
         """Wait until the session is in this phase; returns its status."""
         try:
             await eventually(lambda: self.status(name).get("phase") == phase, seconds=seconds)

@@ -200,7 +200,7 @@ class WrapperProcess:
         """Send it a signal."""
         self.process.send_signal(number)
 
-    async def exit_code(self, *, seconds: float = 30.0) -> int:
+    async def exit_code(self, *, seconds: float = 90.0) -> int:
         """Wait until it has left, and say how."""
         await eventually(lambda: self.process.poll() is not None, seconds=seconds)
         assert self.process.returncode is not None
