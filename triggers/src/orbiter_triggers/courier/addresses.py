@@ -12,8 +12,11 @@ from typing import Final
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 Network = IPv4Network | IPv6Network
-_TRANSLATED: Final = (ip_network("64:ff9b::/96"), ip_network("2002::/16"))
-"""NAT64 and 6to4: a private IPv4 address may be in one of these."""
+_UNICAST: Final = IPv6Network("2000::/3")
+"""All of IPv6 that leads anywhere in public. Outside of it are NAT64's and others' IPv4 addresses
+in disguise, and the sites' own of old, of which Python knows some as global."""
+_NEVER: Final[tuple[Network, ...]] = (ip_network("2002::/16"), ip_network("168.63.129.16/32"))
+"""6to4, in which a private IPv4 address may be; and Azure's door of each machine to its host."""
 
 
 class PrivateAddressError(OSError):
@@ -35,8 +38,10 @@ def may_connect(text: str, private: Sequence[Network]) -> bool:
         found = found.ipv4_mapped
     if any(found.version == one.version and found in one for one in private):
         return True
-    hidden = found.version == 6 and any(found in one for one in _TRANSLATED)
-    return found.is_global and not found.is_multicast and not hidden
+    if isinstance(found, IPv6Address) and found not in _UNICAST:
+        return False
+    never = any(found.version == one.version and found in one for one in _NEVER)
+    return found.is_global and not found.is_multicast and not never
 
 
 class PublicResolver(AbstractResolver):
