@@ -1,13 +1,16 @@
 """The courier's way to GitHub, against a scripted GitHub over real HTTP."""
 
+import asyncio
 import json
 import socket
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import jwt
 import pytest
 from aiohttp import web
@@ -22,6 +25,7 @@ from orbiter_triggers.courier.addresses import PrivateAddressError, PublicResolv
 from orbiter_triggers.courier.answers import MAX_ANSWER_BYTES, AnswerTooLargeError, GithubError
 from orbiter_triggers.courier.client import Github
 from orbiter_triggers.courier.credentials import GithubCredentials, NoCredentialError
+from orbiter_triggers.courier.notify.sender import guarded_session
 from orbiter_triggers.courier.rate_limits import GithubBusyError, RateLimits, pause_after
 from orbiter_triggers.courier.settings import CourierSettings
 
@@ -228,6 +232,30 @@ async def test_of_several_addresses_the_public_ones_are_left() -> None:
     assert [one["host"] for one in found] == ["8.8.8.8"]
     with pytest.raises(PrivateAddressError):
         await PublicResolver(Rebinding("10.0.0.1"), ()).resolve("x", 443)
+
+
+async def test_names_that_nobody_answers_for_keep_no_thread_from_anybody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known, answered = socket.getaddrinfo, threading.Event()
+
+    def slow(host: Any, *more: Any, **named: Any) -> Any:
+        if str(host).endswith(".example"):
+            answered.wait(30)
+            raise socket.gaierror(socket.EAI_AGAIN, "nobody answers")
+        return known(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    try:
+        async with guarded_session(()) as session:
+            short = aiohttp.ClientTimeout(total=0.2)
+            tries = [session.post(f"https://n{n}.example/", timeout=short) for n in range(40)]
+            failed = await asyncio.gather(*tries, return_exceptions=True)
+            assert all(isinstance(error, TimeoutError) for error in failed)
+            async with asyncio.timeout(5):
+                assert await asyncio.to_thread(str) == ""
+    finally:
+        answered.set()
 
 
 @pytest.mark.parametrize(
