@@ -104,6 +104,30 @@ async def test_when_no_request_remains_the_hour_is_waited_for(way: Way) -> None:
         assert caught.value.seconds == 100
 
 
+async def test_a_limit_that_ends_in_a_thousand_years_holds_for_an_hour(way: Way) -> None:
+    way.server.headers = {"X-RateLimit-Remaining": "150", "X-RateLimit-Reset": "9" * 12}
+    async with way.client() as github:
+        await github.get(ISSUE)
+        with pytest.raises(GithubBusyError):
+            await github.get(ISSUE, reserved=200)
+        way.clock.now += 3601
+        await github.get(ISSUE, reserved=200)
+
+
+async def test_an_etag_that_is_no_text_is_none(way: Way) -> None:
+    head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\nETag: \xff\r\n\r\n{}"
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with way.client(f"http://127.0.0.1:{port}") as github:
+            assert (await github.get(ISSUE)).etag == ""
+
+
 async def test_a_poll_leaves_requests_to_comments(way: Way) -> None:
     way.server.headers = {"X-RateLimit-Remaining": "150", "X-RateLimit-Reset": "1000100"}
     async with way.client() as github:
