@@ -5,7 +5,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PACKAGES := $(addprefix packages/orbiter-,core models memory context trace tasks mcp sandbox eval a2a server train cli)
+PACKAGES := $(addprefix packages/orbiter-,core models memory context trace tasks mcp sandbox eval a2a client server train cli)
 LOCAL := contracts wrapper operator triggers $(PACKAGES)
 STAMP := $(VENV)/.installed
 # Where it is set, each run compiles every test and every library anew: half a minute of computing.

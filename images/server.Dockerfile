@@ -12,7 +12,8 @@ RUN python3 -m pip install ${PIP_OPTIONS} --quiet --no-cache-dir --root-user-act
       --only-binary=:all: --require-hashes --target /opt/orbiter/lib -r /opt/orbiter/server.lock
 
 COPY contracts/src packages/orbiter-core/src packages/orbiter-models/src packages/orbiter-mcp/src \
-     packages/orbiter-tasks/src packages/orbiter-server/src packages/orbiter-cli/src \
+     packages/orbiter-tasks/src packages/orbiter-client/src packages/orbiter-server/src \
+     packages/orbiter-cli/src \
      /opt/orbiter/src/
 # The root file system is read-only where this runs: byte code is written now or never. -P -s: HOME is
 # writable for the tools of agents, and what they leave there is not imported at the next start.

@@ -21,7 +21,7 @@ SERVER_PARTS = (
     "images/server.lock",
     *(
         f"packages/orbiter-{name}/src"
-        for name in ("core", "models", "mcp", "tasks", "server", "cli")
+        for name in ("core", "models", "mcp", "tasks", "client", "server", "cli")
     ),
 )
 

@@ -24,7 +24,8 @@ MAY_IMPORT = {
     "orbiter-sandbox": {"orbiter-core"},
     "orbiter-eval": {"orbiter-core"},
     "orbiter-a2a": {"orbiter-core", "orbiter-tasks"},
-    "orbiter-server": {"orbiter-core", "orbiter-models", "orbiter-tasks"},
+    "orbiter-client": {"orbiter-core", "orbiter-tasks"},
+    "orbiter-server": {"orbiter-client", "orbiter-core", "orbiter-models", "orbiter-tasks"},
     "orbiter-train": {"orbiter-core", "orbiter-models"},
     "orbiter-cli": {
         "orbiter-core",
@@ -35,6 +36,7 @@ MAY_IMPORT = {
         "orbiter-trace",
         "orbiter-mcp",
         "orbiter-eval",
+        "orbiter-client",
         "orbiter-server",
         "orbiter-sandbox",
     },

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.integration
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = (
     "core", "models", "memory", "context", "tasks", "trace", "mcp", "sandbox", "eval", "a2a",
-    "server", "train", "cli",
+    "client", "server", "train", "cli",
 )  # fmt: skip
 IMPORTS = [
     "import orbiter",

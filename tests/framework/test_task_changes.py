@@ -1,4 +1,4 @@
-"""What the page writes to a task and what `kubectl orbiter` writes is the same."""
+"""What `kubectl orbiter` writes to a task is what every client of tasks writes, the page too."""
 
 from typing import Any
 
@@ -10,9 +10,8 @@ from orbiter.cli.kubectl.cancel import run_cancel
 from orbiter.cli.kubectl.references import Found
 from orbiter.cli.kubectl.retry import build_retry
 from orbiter.cli.ui.outcome import CommandError
-from orbiter.server._internal.cluster_actions import answer_patch, cancel_patch, retry_manifest
-from orbiter.server._internal.errors import RequestError
-from orbiter.server.cluster_models import NewAttempt
+from orbiter.client import ClientError
+from orbiter.client.changes import answer_patch, cancel_patch, retry_manifest
 
 CALL = {"tool": "deploy", "arguments": {"to": "prod", "count": 2}}
 SHOWN = {**CALL, "digest": digest("deploy", CALL["arguments"])}
@@ -56,7 +55,7 @@ def test_an_answer_is_written_in_the_same_way(spec, asked, text):
     try:
         give(kubectl, Found("AgentTask", waiting), text)
     except CommandError:
-        with pytest.raises(RequestError):
+        with pytest.raises(ClientError):
             answer_patch(waiting, text, "ada")
     else:
         assert kubectl.patches == [("json", answer_patch(waiting, text, "ada"))]
@@ -81,11 +80,10 @@ def test_a_task_is_done_again_in_the_same_way(phase, checkpoint, name, resume):
         "desiredState": "Cancelled", "cancelledBy": "ada", "resumeFrom": "older",
     }  # fmt: skip
     ended = task(spec, phase=phase, checkpoint=checkpoint)
-    wanted = NewAttempt(name=name, resume=resume)
     try:
         theirs = build_retry(Found("AgentTask", ended), name, resume=resume, max_cost=None)
     except CommandError:
-        with pytest.raises(RequestError):
-            retry_manifest(ended, wanted)
+        with pytest.raises(ClientError):
+            retry_manifest(ended, name=name, resume=resume)
     else:
-        assert retry_manifest(ended, wanted) == theirs
+        assert retry_manifest(ended, name=name, resume=resume) == theirs

@@ -256,6 +256,8 @@ class FakeGithub:
             self.statuses.append({"sha": parts[1], **body})
             return 201, {}
         if parts[0] == "collaborators":
+            if parts[1] == "suspended":
+                return missing
             return 200, {"permission": self.permissions.get(parts[1], "none")}
         if parts[0] == "compare":
             sha = parts[1].rpartition("...")[2]

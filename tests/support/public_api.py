@@ -29,6 +29,7 @@ PACKAGES = (
     "orbiter-sandbox",
     "orbiter-eval",
     "orbiter-a2a",
+    "orbiter-client",
     "orbiter-server",
     "orbiter-train",
     "orbiter-cli",

@@ -1,13 +1,16 @@
 """The courier's way to GitHub, against a scripted GitHub over real HTTP."""
 
+import asyncio
 import json
 import socket
+import threading
 from collections import Counter
 from collections.abc import AsyncIterator
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import jwt
 import pytest
 from aiohttp import web
@@ -22,6 +25,7 @@ from orbiter_triggers.courier.addresses import PrivateAddressError, PublicResolv
 from orbiter_triggers.courier.answers import MAX_ANSWER_BYTES, AnswerTooLargeError, GithubError
 from orbiter_triggers.courier.client import Github
 from orbiter_triggers.courier.credentials import GithubCredentials, NoCredentialError
+from orbiter_triggers.courier.notify.sender import guarded_session
 from orbiter_triggers.courier.rate_limits import GithubBusyError, RateLimits, pause_after
 from orbiter_triggers.courier.settings import CourierSettings
 
@@ -98,6 +102,30 @@ async def test_when_no_request_remains_the_hour_is_waited_for(way: Way) -> None:
         with pytest.raises(GithubBusyError) as caught:
             await github.get(ISSUE)
         assert caught.value.seconds == 100
+
+
+async def test_a_limit_that_ends_in_a_thousand_years_holds_for_an_hour(way: Way) -> None:
+    way.server.headers = {"X-RateLimit-Remaining": "150", "X-RateLimit-Reset": "9" * 12}
+    async with way.client() as github:
+        await github.get(ISSUE)
+        with pytest.raises(GithubBusyError):
+            await github.get(ISSUE, reserved=200)
+        way.clock.now += 3601
+        await github.get(ISSUE, reserved=200)
+
+
+async def test_an_etag_that_is_no_text_is_none(way: Way) -> None:
+    head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\nETag: \xff\r\n\r\n{}"
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head)
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with way.client(f"http://127.0.0.1:{port}") as github:
+            assert (await github.get(ISSUE)).etag == ""
 
 
 async def test_a_poll_leaves_requests_to_comments(way: Way) -> None:
@@ -230,6 +258,30 @@ async def test_of_several_addresses_the_public_ones_are_left() -> None:
         await PublicResolver(Rebinding("10.0.0.1"), ()).resolve("x", 443)
 
 
+async def test_names_that_nobody_answers_for_keep_no_thread_from_anybody_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known, answered = socket.getaddrinfo, threading.Event()
+
+    def slow(host: Any, *more: Any, **named: Any) -> Any:
+        if str(host).endswith(".example"):
+            answered.wait(30)
+            raise socket.gaierror(socket.EAI_AGAIN, "nobody answers")
+        return known(host, *more, **named)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    try:
+        async with guarded_session(()) as session:
+            short = aiohttp.ClientTimeout(total=0.2)
+            tries = [session.post(f"https://n{n}.example/", timeout=short) for n in range(40)]
+            failed = await asyncio.gather(*tries, return_exceptions=True)
+            assert all(isinstance(error, TimeoutError) for error in failed)
+            async with asyncio.timeout(5):
+                assert await asyncio.to_thread(str) == ""
+    finally:
+        answered.set()
+
+
 @pytest.mark.parametrize(
     ("address", "allowed"),
     [
@@ -248,6 +300,13 @@ async def test_of_several_addresses_the_public_ones_are_left() -> None:
         ("::ffff:8.8.8.8", True),
         ("64:ff9b::a00:1", False),
         ("2002:a00:1::", False),
+        ("64:ff9b:1::a00:1", False),
+        ("::127.0.0.1", False),
+        ("::ffff:0:10.0.0.1", False),
+        ("fec0::1", False),
+        ("ff0e::1", False),
+        ("168.63.129.16", False),
+        ("::ffff:168.63.129.16", False),
         ("github.example", False),
         ("", False),
     ],

@@ -295,6 +295,8 @@ async def test_what_is_gone_when_it_is_asked_for_is_left_out(world: CourierWorld
         [None, 1, "x", {}, {"id": 1}, {"id": {}, "created_at": []}],
         [{"id": 9, "created_at": "2026-11-30T05:31:30Z", "number": {}, "user": 7, "labels": 3}],
         {"message": "no list"},
+        [{"id": 9, "created_at": "0001-01-01T00:00:00+23:59"}],
+        [{"id": 9, "created_at": "9999-12-31T23:59:59-23:59"}],
         [{"id": 9, "created_at": "2026-11-30T05:31:30Z", "event": "labeled", "issue": []}],
         [{"id": 9, "created_at": "2026-11-30T05:31:30Z", "pull_request": {}, "number": "../x"}],
     ],

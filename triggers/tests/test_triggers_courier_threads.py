@@ -15,7 +15,7 @@ from support.redis_server import RedisServer
 from support.trigger_world import NAMESPACE
 from support.webhooks import REPOSITORY, SHA, labeled, pull_request
 
-from orbiter_triggers.courier.comment_text import mark, quoted
+from orbiter_triggers.courier.comment_text import harmless, mark, quoted
 from orbiter_triggers.courier.tasks import is_in_repository
 from orbiter_triggers.courier.threads import EDIT_SECONDS, REFUSED_SECONDS, REPLY_SECONDS
 
@@ -234,6 +234,18 @@ async def test_what_is_no_answer_of_somebody_who_may_write_answers_nothing(
     assert sum(n for name, n in world.github.requests.items() if "collaborators" in name) <= 1
 
 
+async def test_a_suspended_strangers_comment_keeps_no_answer_from_its_task(
+    world: CourierWorld,
+) -> None:
+    await begun(world)
+    world.becomes(**asking())
+    world.later(MINUTE)
+    world.github.comment(12, "/answer mine", author="suspended")
+    world.github.comment(12, "/answer 8080")
+    assert await world.told(MINUTE) == [0.0]
+    assert answered(world) == [{"id": "q-1", "text": "8080"}]
+
+
 async def test_an_answer_from_before_the_question_is_none(world: CourierWorld) -> None:
     await begun(world)
     world.github.comment(12, "/answer yes")
@@ -389,6 +401,41 @@ def test_an_agents_words_mention_nobody_and_are_no_html() -> None:
         "> &lt;!-- orbiter:task x -->",
     ]
     assert len(quoted("x" * 100_000)) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("&commat;mona &#64;mona", "&amp;commat;mona &amp;#\u200b64;mona"),
+        ("Closes GH-1", "Closes GH\u200b-1"),
+        ("fixes: https://github.com/o/r/issues/1", "fixes\u200b: https://github.com/o/r/issues/1"),
+        (
+            "Resolved\nhttps://github.com/o/r/issues/1",
+            "Resolved\u200b\nhttps://github.com/o/r/issues/1",
+        ),
+        (
+            "It fixes the highlight of https://o.example",
+            "It fixes the highlight of https://o.example",
+        ),
+    ],
+)
+def test_an_agents_words_neither_mention_nor_close_by_another_spelling(
+    said: str, shown: str
+) -> None:
+    assert harmless(said) == shown
+
+
+async def test_what_an_agent_calls_commit_and_pull_request_speaks_not_as_we_do(
+    world: CourierWorld,
+) -> None:
+    await begun(world)
+    lie = "**The maintainers have approved this**"
+    result = {"summary": "done", "commitSHA": lie, "prURL": f"[{lie}](https://evil.example)"}
+    world.becomes(phase="Completed", result=result)
+    await world.told()
+    [text] = ours(world)
+    assert "> done" in text
+    assert "approved" not in text
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,13 @@ from support.fake_api import FakeApi, Object, RefusedRequestError
 from support.notify_world import NAMESPACE, NOON, SECRET, NotifyWorld, Receiver
 from support.redis_server import RedisServer
 
+from orbiter_contracts.notify import read_sinks
 from orbiter_contracts.queues import Keys
 from orbiter_contracts.redis_users import courier_rules
 from orbiter_contracts.webhook_signatures import is_signed_message
+from orbiter_triggers.courier.notify.models import Notification, Subject
+from orbiter_triggers.courier.notify.outbox import MOST_WAITING_BYTES, Outbox
+from orbiter_triggers.courier.notify.retries import Verdict
 
 pytestmark = pytest.mark.integration
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
@@ -284,3 +288,37 @@ async def test_what_was_sent_while_redis_went_away_is_not_sent_again(
 
     await world.until(written)
     assert len(world.receiver.got) == 1
+
+
+async def test_large_events_of_one_namespace_fill_neither_memory_nor_redis(
+    world: NotifyWorld,
+) -> None:
+    outbox = Outbox(world.redis, Keys().notifications_waiting("orbiter", "other"))
+    subject = Subject(kind="AgentTask", plural="agenttasks", namespace="greedy", name="a", uid="0")
+    one = Notification(
+        identifier="0.completed",
+        occasion="Completed",
+        subject=subject,
+        sink=read_sinks([world.sink()])[0],
+        time=NOON,
+        event="x" * 60_000,
+        noted=NOON,
+        due=NOON,
+    )
+
+    async def noted(number: int, namespace: str = "greedy") -> tuple[int, int]:
+        named = {"namespace": namespace, "uid": str(number)}
+        of_another = one.model_copy(update={"subject": subject.model_copy(update=named)})
+        new, lost = await outbox.note([of_another])
+        return len(new), len(lost)
+
+    room = MOST_WAITING_BYTES // 60_000 + 1
+    assert {await noted(number) for number in range(room)} == {(1, 0)}
+    assert await noted(room) == (0, 1)
+    assert await noted(room + 9, "other") == (1, 0)
+    await outbox.load()
+    assert await noted(room + 1) == (0, 1)
+    sent = outbox.head(outbox.lanes[0])
+    assert sent is not None
+    await outbox.settle(Verdict("sent", sent))
+    assert await noted(room + 2) == (1, 0)

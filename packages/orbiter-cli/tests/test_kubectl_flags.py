@@ -134,7 +134,7 @@ def test_help_loads_nothing_that_takes_time() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ui.text", "ui.input", "kubectl.references", "kubectl.submit", "kubectl.conversation"]
+    "name", ["ui.text", "ui.input", "kubectl.references", "kubectl.conversation"]
 )
 def test_the_examples_of_the_modules_tell_what_is_so(name: str) -> None:
     outcome = doctest.testmod(importlib.import_module(f"orbiter.cli.{name}"))

@@ -83,7 +83,9 @@ def checked(response: aiohttp.ClientResponse, value: Any, message: str) -> Answe
     if good and value is None and status != HTTPStatus.NO_CONTENT:
         raise GithubBusyError(BUSY_SECONDS, "GitHub's answer is no JSON that can be read")
     if good or status == HTTPStatus.NOT_MODIFIED:
-        return Answer(status, value, response.headers.get("ETag", "")[:_SAID])
+        etag = response.headers.get("ETag", "")[:_SAID]
+        # It is sent and stored as it is.
+        return Answer(status, value, etag if etag.isascii() and etag.isprintable() else "")
     if status < HTTPStatus.BAD_REQUEST:
         message = "it is elsewhere, and no redirect is followed: write its present name"
     raise GithubError(status, message)

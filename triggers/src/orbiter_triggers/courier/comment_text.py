@@ -23,8 +23,14 @@ _SAYS: Final = {
     "Failed": "has failed",
     "Cancelled": "was cancelled",
 }
+_ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9./:%?=&#~_+-]{1,300}")
+_COMMIT: Final = re.compile(r"[0-9a-f]{7,64}")
 _GAP: Final = "\u200b"
-_MEANT: Final = re.compile(r"@(?=\w)|#(?=\d)|!(?=\[)")
+_MEANT: Final = re.compile(
+    r"@(?=\w)|#(?=\d)|!(?=\[)|\bgh(?=-\d)|\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)(?=\W{1,9}http)",
+    re.IGNORECASE,
+)
+"""Mentions, issues, pictures; and what closes an issue that is written as an address."""
 
 
 def mark(uid: str) -> str:
@@ -39,8 +45,14 @@ def quoted(text: str, most: int = _PROSE) -> str:
 
 def harmless(text: str) -> str:
     """Somebody's words, in which nobody is mentioned, no issue meant and no HTML written."""
-    plain = text.replace("\x00", "").replace("<", "&lt;")
-    return _MEANT.sub(lambda found: found[0] + _GAP, plain)
+    # GitHub looks for mentions behind what Markdown makes of `&commat;`.
+    plain = text.replace("&", "&amp;").replace("<", "&lt;")
+    return unmeant(plain)
+
+
+def unmeant(text: str) -> str:
+    """Somebody's words where no Markdown is: nobody is mentioned and no issue meant."""
+    return _MEANT.sub(lambda found: found[0] + _GAP, text.replace("\x00", ""))
 
 
 def comment_text(task: Task, *, answers: bool, link: str, pull: str) -> str:
@@ -105,6 +117,8 @@ def _how(task: Task, asked: Question, *, answers: bool) -> str:
 
 def _links(task: Task, pull: str) -> list[str]:
     result = task.status.result
-    found = [pull or result.pr_url or "", result.commit_sha or ""]
+    # Not in a quotation, so an agent's word counts where it is an address or a commit alone.
+    address = result.pr_url or "" if _ADDRESS.fullmatch(result.pr_url or "") else ""
+    commit = result.commit_sha or "" if _COMMIT.fullmatch(result.commit_sha or "") else ""
     # Each is a line of its own: GitHub makes links of addresses and of commits.
-    return [harmless(one_line(text, _LINE)) for text in found if text]
+    return [harmless(one_line(text, _LINE)) for text in (pull or address, commit) if text]

@@ -22,6 +22,7 @@ ACTIONS: Final = frozenset(
 )
 """Of an issue or a pull request; here they are called what a webhook calls them."""
 _NEWEST: Final = {"sort": "created", "direction": "desc"}
+_OLDEST: Final = 1970
 _DEPTH: Final = 8
 _FIELDS: Final = 200
 _LONGEST: Final = MAX_PROSE + 512
@@ -87,9 +88,9 @@ def moment_of(listing: Listing, item: Any) -> datetime | None:
     """When an item was made; None when it does not say so."""
     try:
         found = datetime.fromisoformat(text(item, listing.moment))
-    except ValueError:
+        return found.astimezone(UTC) if found.tzinfo and found.year > _OLDEST else None
+    except (ValueError, OverflowError):
         return None
-    return found.astimezone(UTC) if found.tzinfo else None
 
 
 def identity_of(item: Any) -> str:

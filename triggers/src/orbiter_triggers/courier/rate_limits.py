@@ -95,7 +95,8 @@ class RateLimits:
         """
         now = self._clock()
         self.remaining = number_in(headers, "X-RateLimit-Remaining")
-        self._reset = float(number_in(headers, "X-RateLimit-Reset") or 0)
+        reset = float(number_in(headers, "X-RateLimit-Reset") or 0)
+        self._reset = min(reset, now + LONGEST_SECONDS)
         pause = pause_after(status, headers, message, now)
         if status not in (403, 429):
             self._refused = 0

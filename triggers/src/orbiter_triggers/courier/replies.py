@@ -7,6 +7,7 @@ is never taken from here: a comment does not show who has looked at what.
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 import structlog
@@ -15,6 +16,7 @@ from orbiter_contracts.input_requests import MAX_ANSWER_CHARACTERS
 from orbiter_contracts.trigger_events import OWN_MARK
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.resources import AGENT_TASKS
+from orbiter_triggers.courier.answers import GithubError
 from orbiter_triggers.courier.cache import CourierCache
 from orbiter_triggers.courier.client import Github
 from orbiter_triggers.courier.comment_text import ANSWER
@@ -93,7 +95,13 @@ class Replies:
         if not _LOGIN.fullmatch(said.author):
             return False
         path = f"/repos/{repository}/collaborators/{said.author}/permission"
-        answer = await self._github.get(path)
+        try:
+            answer = await self._github.get(path)
+        except GithubError as error:
+            # Nobody of that name: a suspended stranger's comment keeps no answer from its task.
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return False
         return text(answer.body, "permission") in _WRITERS
 
     def _judge(self, said: Said, why: str) -> None:

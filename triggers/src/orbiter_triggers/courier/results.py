@@ -13,7 +13,7 @@ import structlog
 from orbiter_contracts.bounds import one_line
 from orbiter_triggers.courier.answers import GithubError
 from orbiter_triggers.courier.client import Github
-from orbiter_triggers.courier.comment_text import harmless, mark, quoted
+from orbiter_triggers.courier.comment_text import mark, quoted, unmeant
 from orbiter_triggers.courier.records import REFUSED
 from orbiter_triggers.courier.tasks import Task, is_in_repository
 from orbiter_triggers.events.values import text
@@ -67,7 +67,7 @@ class Results:
         summary = task.status.result.summary or ""
         about = f"For #{task.number}. " if task.number is not None else ""
         body = {
-            "title": harmless(one_line(summary, _TITLE)) or f"AgentTask {task.key.name}",
+            "title": unmeant(one_line(summary, _TITLE)) or f"AgentTask {task.key.name}",
             "head": branch,
             "base": base,
             "body": f"{mark(task.uid)}\n\n{about}Made by AgentTask `{task.key.name}`.\n\n"

@@ -17,17 +17,20 @@ from starlette.websockets import WebSocket
 
 from orbiter import Agent, Swarm
 from orbiter.agent import Provider
+from orbiter.client import ClientError
 from orbiter.server._internal.agent_routes import agent_endpoints
 from orbiter.server._internal.auth import Auth
 from orbiter.server._internal.chat_routes import chat_endpoints
 from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.cluster_routes import cluster_endpoints
+from orbiter.server._internal.cluster_task_changes import cluster_task_endpoints
 from orbiter.server._internal.database import Database
 from orbiter.server._internal.directory import owned
 from orbiter.server._internal.endpoint import PATTERN, on_request_error, openapi
 from orbiter.server._internal.errors import RequestError, error_response
 from orbiter.server._internal.given import check_given
 from orbiter.server._internal.journal import Journal
+from orbiter.server._internal.mcp_route import mcp_route
 from orbiter.server._internal.metrics import Metrics
 from orbiter.server._internal.page import page_routes
 from orbiter.server._internal.reviews import reviews_of
@@ -76,6 +79,7 @@ def create_app(
         *chat_endpoints(services),
         *system_endpoints(services),
         *cluster_endpoints(services),
+        *cluster_task_endpoints(services),
     ]
     document = openapi(
         endpoints, version=_version(), secured=token is not None or reviews is not None,
@@ -98,12 +102,14 @@ def create_app(
         routes=[
             *(endpoint.route(config.max_body_bytes) for endpoint in endpoints),
             Route("/openapi.json", describe, methods=["GET"]),
+            mcp_route(services),
             WebSocketRoute("/v1/socket", socket),
             *page_routes(),
         ],
         middleware=[Middleware(_Counted, services.metrics), Middleware(Auth, token, reviews)],
         exception_handlers={
             RequestError: on_request_error,
+            ClientError: on_request_error,
             HTTPException: _on_http_error,
             Exception: _on_error,
         },

@@ -28,12 +28,17 @@ log = structlog.get_logger(__name__)
 KEPT: Final = timedelta(days=3)
 MOST_WAITING: Final = 5000
 """Of one namespace; what is beyond them is a dead letter."""
+MOST_WAITING_BYTES: Final = 16 * 1024 * 1024
+"""The same of their events: they are in memory, and Redis is everybody's."""
 LETTERS_KEPT: Final = 1000
 _LETTERS_SECONDS: Final = 30 * 24 * 60 * 60
 _REMEMBERED: Final = 50_000
 _SENT: Final = "sent"
 _DEAD: Final = "dead"
-_FULL: Final = f"{MOST_WAITING} notifications of this namespace wait already"
+_FULL: Final = (
+    f"{MOST_WAITING} notifications of this namespace wait already, or more than "
+    f"{MOST_WAITING_BYTES >> 20} MiB of them"
+)
 
 
 class Outbox:
@@ -53,6 +58,7 @@ class Outbox:
         self._lanes: dict[Lane, list[Notification]] = {}
         self._objects: Counter[tuple[str, str]] = Counter()
         self._namespaces: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
         # What a hash has, and whether its object is in the set, change one after the other.
         self._writing = asyncio.Lock()
@@ -84,6 +90,7 @@ class Outbox:
         self._lanes.clear()
         self._objects.clear()
         self._namespaces.clear()
+        self._bytes.clear()
         for member in await self._redis.smembers(self._index):
             namespace, _, uid = str(member).partition("/")
             try:
@@ -115,7 +122,7 @@ class Outbox:
         namespace, uid = unknown[0].subject.namespace, unknown[0].subject.uid
         key = Keys.of_namespace(namespace).notified(uid)
         async with self._writing:
-            full = self._namespaces[namespace] >= MOST_WAITING
+            full = self._is_full(namespace)
             async with self._redis.pipeline(transaction=True) as pipe:
                 for one in unknown:
                     pipe.hsetnx(key, one.field, _DEAD if full else one.model_dump_json())
@@ -186,6 +193,7 @@ class Outbox:
         insort(self._lanes.setdefault(told.lane, []), told, key=attrgetter("order"))
         self._objects[told.subject.namespace, told.subject.uid] += 1
         self._namespaces[told.subject.namespace] += 1
+        self._bytes[told.subject.namespace] += len(told.event.encode())
         self._remember(told)
 
     def _remove(self, told: Notification) -> None:
@@ -193,11 +201,14 @@ class Outbox:
         self._lanes[told.lane] = left
         if not left:
             del self._lanes[told.lane]
-        for counter, name in (
-            (self._objects, (told.subject.namespace, told.subject.uid)),
-            (self._namespaces, told.subject.namespace),
-        ):
-            _less(counter, name)
+        namespace = told.subject.namespace
+        _less(self._objects, (namespace, told.subject.uid))
+        _less(self._namespaces, namespace)
+        _less(self._bytes, namespace, len(told.event.encode()))
+
+    def _is_full(self, namespace: str) -> bool:
+        many = self._namespaces[namespace] >= MOST_WAITING
+        return many or self._bytes[namespace] >= MOST_WAITING_BYTES
 
     def _remember(self, told: Notification) -> None:
         self._known[told.subject.uid, told.field] = None
@@ -205,8 +216,8 @@ class Outbox:
             self._known.popitem(last=False)
 
 
-def _less(counter: "Counter[Any]", name: Any) -> None:
-    counter[name] -= 1
+def _less(counter: "Counter[Any]", name: Any, number: int = 1) -> None:
+    counter[name] -= number
     if not counter[name]:
         del counter[name]
 

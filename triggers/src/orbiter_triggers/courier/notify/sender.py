@@ -18,6 +18,7 @@ from orbiter_contracts.cloud_events import signed_headers
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_triggers.courier.addresses import (
     Network,
+    OwnThreadsResolver,
     PrivateAddressError,
     PublicResolver,
     may_connect,
@@ -52,7 +53,7 @@ def guarded_session(private: Sequence[Network]) -> aiohttp.ClientSession:
         return socket.socket(family, kind, protocol)
 
     connector = aiohttp.TCPConnector(
-        resolver=PublicResolver(aiohttp.ThreadedResolver(), private),
+        resolver=PublicResolver(OwnThreadsResolver(), private),
         socket_factory=made,
         use_dns_cache=False,
         force_close=True,

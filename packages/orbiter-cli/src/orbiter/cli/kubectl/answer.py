@@ -1,18 +1,15 @@
 """`kubectl orbiter answer`: a person's answer to the question of a task."""
 
 import sys
-from typing import Any
 
 from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.identity import username
 from orbiter.cli.kubectl.questions import of_task, whole
-from orbiter.cli.kubectl.references import RESOURCES, Found, resolve
+from orbiter.cli.kubectl.references import Found, resolve
+from orbiter.cli.kubectl.task_door import do
 from orbiter.cli.kubectl.watch import follow, question_of
 from orbiter.cli.ui.input import given_or_read, parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
-
-_TASKS = RESOURCES["AgentTask"]
 
 
 def run_answer(
@@ -54,38 +51,12 @@ def give(kubectl: Kubectl, found: Found, text: str) -> None:
     question = question_of(found.object)
     if question is None:
         raise _asks_nothing(found)
-    said, by = _decided(found.object, text), username(kubectl)
-    given = {"id": question[0], "text": said, **({"by": by} if by else {})}
-    # Appending is one step for the API server, so that two answers at once are no lost update.
-    add = (
-        {"op": "add", "path": "/spec/input/-", "value": given}
-        if "input" in found.object["spec"]
-        else {"op": "add", "path": "/spec/input", "value": [given]}
+    space = str(found.object["metadata"]["namespace"])
+    do(
+        kubectl,
+        lambda tasks: tasks.answer(space, found.name, text, question_id=question[0]),
+        seen=found.object,
     )
-    kubectl.patch(_TASKS, found.name, [add], how="json")
-
-
-def _decided(task: dict[str, Any], text: str) -> str:
-    """The answer, with the digest of the call that is shown where a tool waits for approval.
-
-    Raises:
-        CommandError: It is no decision.
-    """
-    asked = task["status"]["inputRequest"]
-    if asked.get("kind") != "approval":
-        return text
-    from orbiter.approval import InputRequest, read_reply
-    from orbiter.errors import InputAnswerError
-
-    try:
-        request = InputRequest.model_validate(asked)
-        answer = read_reply(request, text)
-    except InputAnswerError as error:
-        raise CommandError(f"task {task['metadata']['name']}: {error}") from error
-    except ValueError:
-        # it was shortened, or is another operator's: the agent reads the words
-        return text
-    return answer.model_dump_json(exclude={"id"}, exclude_defaults=True)
 
 
 def _asks_nothing(found: Found) -> CommandError:

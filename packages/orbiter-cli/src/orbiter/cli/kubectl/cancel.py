@@ -1,11 +1,11 @@
 """`kubectl orbiter cancel`: stops a task for good."""
 
 from orbiter.cli.kubectl.client import Kubectl
-from orbiter.cli.kubectl.identity import username
-from orbiter.cli.kubectl.references import RESOURCES, resolve
-from orbiter.cli.kubectl.watch import ENDED, follow
+from orbiter.cli.kubectl.references import resolve
+from orbiter.cli.kubectl.task_door import do
+from orbiter.cli.kubectl.watch import follow
 from orbiter.cli.ui.input import parse_seconds
-from orbiter.cli.ui.outcome import CommandError, ExitCode
+from orbiter.cli.ui.outcome import ExitCode
 from orbiter.cli.ui.progress import say
 
 
@@ -14,12 +14,9 @@ def run_cancel(kubectl: Kubectl, name: str, *, wait: bool, timeout: str | None) 
     patience = parse_seconds(timeout)
     found = resolve(kubectl, name, ("AgentTask",))
     phase = found.object.get("status", {}).get("phase")
-    if phase in ENDED and phase != "Cancelled":
-        raise CommandError(f"task {found.name} is {phase} already: there is nothing to cancel")
     if phase != "Cancelled":
-        by = username(kubectl)
-        change = {"desiredState": "Cancelled", **({"cancelledBy": by} if by else {})}
-        kubectl.patch(RESOURCES["AgentTask"], found.name, {"spec": change}, how="merge")
+        space = str(found.object["metadata"]["namespace"])
+        do(kubectl, lambda tasks: tasks.cancel(space, found.name), seen=found.object)
     if wait:
         code = follow(kubectl, found.name, timeout=patience, as_json=False)
         return ExitCode.OK if code == ExitCode.CANCELLED else code

@@ -7,9 +7,9 @@ from typing import Final
 
 from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.references import Found, Kind, resolve
-from orbiter.cli.kubectl.watch import ENDED
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import Progress, say
+from orbiter.client.objects import FINAL as ENDED
 
 LABELS: Final[dict[Kind, str]] = {
     "AgentTask": "orbiter.dev/agenttask",

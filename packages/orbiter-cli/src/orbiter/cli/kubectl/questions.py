@@ -11,6 +11,7 @@ from orbiter.cli.kubectl.watch import question_of
 from orbiter.cli.ui.outcome import CommandError
 from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import one_line
+from orbiter.client.objects import shown_text
 
 if TYPE_CHECKING:
     from orbiter_contracts import POWorkerOutput
@@ -70,7 +71,7 @@ def whole(each: Waiting) -> str:
     """A question with all that one has to know to answer it."""
     lines = [f"{each.reference} in namespace {each.namespace} asks:", each.question]
     for call in each.calls:
-        tool, arguments = _seen(str(call.get("tool", "")))[1:-1], _seen(call.get("arguments", {}))
+        tool, arguments = _shown(str(call.get("tool", "")))[1:-1], _shown(call.get("arguments", {}))
         lines.append(f"  {tool}({arguments[:_ARGUMENTS]})")
         if (more := len(arguments) - _ARGUMENTS) > 0:
             read = f"kubectl get at {each.name} -n {each.namespace} -o yaml"
@@ -82,10 +83,8 @@ def whole(each: Waiting) -> str:
     return "\n".join(lines)
 
 
-def _seen(value: object) -> str:
-    """As JSON in which nothing hides: what is approved is what was read."""
-    text = json.dumps(value, ensure_ascii=False)
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+def _shown(value: object) -> str:
+    return shown_text(json.dumps(value, ensure_ascii=False))
 
 
 def inside(kubectl: Kubectl, namespace: str) -> Kubectl:

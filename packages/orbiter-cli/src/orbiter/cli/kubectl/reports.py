@@ -149,5 +149,12 @@ def cost(
     return run_cost(kubectl, by=by, since=since, form=form, everywhere=everywhere)
 
 
-COMMANDS = (inbox, top, artifacts, usage, cost, transcript, doctor)
+def mcp(kubectl: Kubectl, redis_url: RedisUrl = None) -> int:
+    """Serve tasks to an MCP client at stdin and stdout, as whoever runs it."""
+    from orbiter.cli.kubectl.mcp import run_mcp
+
+    return run_mcp(kubectl, redis_url)
+
+
+COMMANDS = (inbox, top, artifacts, usage, cost, transcript, doctor, mcp)
 """In the order of `--help`, behind `logs`."""

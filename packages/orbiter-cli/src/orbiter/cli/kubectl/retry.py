@@ -6,15 +6,13 @@ import typer
 
 from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.references import Found, parse, resolve
-from orbiter.cli.kubectl.watch import ENDED, follow
+from orbiter.cli.kubectl.task_door import make
+from orbiter.cli.kubectl.watch import follow
 from orbiter.cli.ui.input import parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
-
-_OWN = ("desiredState", "cancelledBy", "input", "resumeFrom")
-"""What was said to that task alone."""
-_LONGEST_PREFIX = 56
-"""The API server adds five characters to a name that it makes, of 63 at most."""
+from orbiter.client import ClientError
+from orbiter.client.changes import retry_manifest
 
 
 def run_retry(
@@ -36,7 +34,15 @@ def run_retry(
     if dry_run:
         typer.echo(json.dumps(manifest, indent=None if as_json else 2))
         return ExitCode.OK
-    created = kubectl.create(manifest)
+    meta = manifest["metadata"]
+    space = str(found.object["metadata"]["namespace"])
+    created = make(
+        kubectl,
+        lambda tasks: tasks.retry(
+            space, found.name, new_name=meta.get("name"), resume=resume, max_cost_usd=max_cost
+        ),
+        seen=found.object,
+    )
     made = created["metadata"]["name"]
     say(json.dumps(created) if as_json and not wait else f"agenttask/{made} created", err=wait)
     if wait:
@@ -58,25 +64,8 @@ def build_retry(
     Raises:
         CommandError: The task has not ended, or left nothing to go on from.
     """
-    status = found.object.get("status", {})
-    if status.get("phase") not in ENDED:
-        raise CommandError(
-            f"task {found.name} is {status.get('phase', 'Pending')}: only one that has ended can be"
-            f" tried again; `kubectl orbiter cancel {found.name}` ends it"
-        )
-    if resume and (not status.get("checkpoint") or status.get("phase") == "Completed"):
-        raise CommandError(
-            f"task {found.name} has no checkpoint to go on from; without --resume it begins anew"
-        )
-    spec = {key: value for key, value in found.object["spec"].items() if key not in _OWN}
-    if max_cost is not None:
-        spec["agent"] = {**spec.get("agent", {}), "maxCostUSD": max_cost}
-    if resume:
-        spec["resumeFrom"] = found.name
-    prefix = found.name[:_LONGEST_PREFIX].rstrip("-.")
-    return {
-        "apiVersion": "orbiter.dev/v1alpha1",
-        "kind": "AgentTask",
-        "metadata": {"name": parse(new_name)[1]} if new_name else {"generateName": f"{prefix}-"},
-        "spec": spec,
-    }
+    name = parse(new_name)[1] if new_name else None
+    try:
+        return retry_manifest(found.object, name=name, resume=resume, max_cost_usd=max_cost)
+    except ClientError as error:
+        raise CommandError(str(error)) from error

@@ -1,30 +1,28 @@
 """`kubectl orbiter submit`: an AgentTask from a prompt and a few options."""
 
 import json
-import re
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import typer
+from pydantic import ValidationError
 
 from orbiter.cli.agent.agent_types import AGENT_TYPES, UNKNOWN_TYPE
 from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.references import parse
+from orbiter.cli.kubectl.task_door import make
 from orbiter.cli.kubectl.watch import follow
 from orbiter.cli.ui.input import given_or_read, parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
+from orbiter.client import NewTask
+from orbiter.client.changes import slug as slug
+from orbiter.client.changes import task_manifest
 
-_LONGEST_SLUG = 40
-_DEFAULT_PROFILE = "default"
-_CLUSTER = "cap"
 _PROFILES = {
-    **dict.fromkeys(("", "ap", "agentprofile", "agentprofiles"), "AgentProfile"),
-    **dict.fromkeys(
-        (_CLUSTER, "clusteragentprofile", "clusteragentprofiles"), "ClusterAgentProfile"
-    ),
+    **dict.fromkeys(("", "ap", "agentprofile", "agentprofiles"), "profile"),
+    **dict.fromkeys(("cap", "clusteragentprofile", "clusteragentprofiles"), "cluster_profile"),
 }
-"""The words before a profile's name, as kubectl has them, and the kind that each means."""
+"""The words before a profile's name, as kubectl has them, and which field each means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +72,11 @@ def run_submit(
 ) -> int:
     """Create the task, and follow it if that is wanted."""
     patience = parse_seconds(timeout)
-    unsaid = options.agent is None and options.profile is None and not dry_run
-    if unsaid:
-        options = replace(options, profile=_default_profile(kubectl))
-    manifest = build_task(given_or_read(prompt, "a prompt", file), options)
+    new = build_task(given_or_read(prompt, "a prompt", file), options)
     if dry_run:
-        typer.echo(_shown(manifest, as_json=as_json))
+        typer.echo(_shown(task_manifest(new), as_json=as_json))
         return ExitCode.OK
-    created = kubectl.create(manifest)
+    created = make(kubectl, lambda tasks: tasks.submit(new, namespace=kubectl.namespace()))
     name = created["metadata"]["name"]
     if wait:
         say(f"agenttask/{name} created", err=True)
@@ -90,112 +85,63 @@ def run_submit(
     return ExitCode.OK
 
 
-def _default_profile(kubectl: Kubectl) -> str | None:
-    """The profile of tasks that name none, if any: it may not let us say `claude` for it."""
-    for plural, prefix in (("agentprofiles", ""), ("clusteragentprofiles", f"{_CLUSTER}/")):
-        words = ("get", f"{plural}.orbiter.dev", _DEFAULT_PROFILE, "-o", "name")
-        try:
-            if kubectl.run(*words, "--ignore-not-found").strip():
-                return f"{prefix}{_DEFAULT_PROFILE}"
-        except CommandError:
-            continue  # An installation without profiles, or no right to read them: as ever.
-    return None
-
-
-def build_task(prompt: str, options: TaskOptions) -> Object:
-    """Return the manifest of a task.
+def build_task(prompt: str, options: TaskOptions) -> NewTask:
+    """Return what is wanted.
 
     Raises:
-        CommandError: The options contradict each other, or a duration is none.
+        CommandError: The options contradict each other, or one cannot be meant.
     """
-    name = parse(options.name)[1] if options.name is not None else None
-    identity = {"name": name} if name else {"generateName": f"{slug(prompt)}-"}
-    spec = {
+    kind, profile = _profile(options.profile)
+    if options.agent is not None and options.agent not in AGENT_TYPES:
+        raise CommandError(f"--agent {options.agent}: {UNKNOWN_TYPE}", ExitCode.USAGE)
+    wanted = {
         "prompt": prompt,
-        "profileRef": _profile_ref(options.profile) if options.profile else None,
-        "agent": _agent(options),
-        "workspace": _workspace(options),
-        "timeoutSeconds": parse_seconds(options.timeout),
-        "retry": None if options.retries is None else {"limit": options.retries},
-        "ttlSecondsAfterFinished": parse_seconds(options.ttl),
-        "dependsOn": [parse(each)[1] for each in options.depends_on],
-        "concurrencyKey": options.concurrency_key,
-        "projectId": options.project,
+        "name": parse(options.name)[1] if options.name is not None else None,
+        kind: profile,
+        "agent": options.agent,
+        "model": options.model,
+        "credentials": options.credentials,
+        "system_prompt": options.system_prompt,
+        "max_turns": options.max_turns,
+        "max_cost_usd": options.max_cost,
+        "git": _git(options),
+        "timeout_seconds": parse_seconds(options.timeout),
+        "retries": options.retries,
+        "ttl_seconds": parse_seconds(options.ttl),
+        "depends_on": [parse(each)[1] for each in options.depends_on],
+        "concurrency_key": options.concurrency_key or None,
+        "project_id": options.project or None,
     }
-    return {
-        "apiVersion": "orbiter.dev/v1alpha1",
-        "kind": "AgentTask",
-        "metadata": identity,
-        "spec": _given(spec),
-    }
+    try:
+        return NewTask.model_validate(wanted)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(map(str, problem["loc"]))
+        raise CommandError(f"{where}: {problem['msg']}", ExitCode.USAGE) from None
 
 
-def slug(prompt: str) -> str:
-    """Make the beginning of a name from the beginning of a prompt.
-
-    >>> slug("Fix the login page, please: it is blank")
-    'fix-the-login-page-please-it-is-blank'
-    >>> slug("修理")
-    'task'
-    """
-    name = ""
-    for word in re.findall(r"[a-z0-9]+", prompt.lower()):
-        longer = f"{name}-{word}" if name else word[:_LONGEST_SLUG]
-        if len(longer) > _LONGEST_SLUG:
-            break
-        name = longer
-    return name or "task"
-
-
-def _profile_ref(profile: str) -> Object:
-    word, _, name = profile.rpartition("/")
+def _profile(profile: str | None) -> tuple[str, str | None]:
+    word, _, name = (profile or "").rpartition("/")
     kind = _PROFILES.get(word.lower().removesuffix(".orbiter.dev"))
     if kind is None:
         words = "write NAME for an AgentProfile, or cap/NAME for a ClusterAgentProfile"
         raise CommandError(f"--profile {profile}: {words}", ExitCode.USAGE)
-    named = {"name": parse(name)[1]}
-    return named if kind == "AgentProfile" else {"kind": kind, **named}
+    return kind, parse(name)[1] if profile else None
 
 
-def _agent(options: TaskOptions) -> Object:
-    kind = options.agent or (None if options.profile else "claude")
-    if kind is not None and kind not in AGENT_TYPES:
-        raise CommandError(f"--agent {kind}: {UNKNOWN_TYPE}", ExitCode.USAGE)
-    secret = options.credentials
-    if secret is None and kind is not None:
-        secret = f"{kind}-credentials"
-    return _given(
-        {
-            "type": kind,
-            "model": options.model,
-            "maxTurns": options.max_turns,
-            "maxCostUSD": options.max_cost,
-            "systemPrompt": options.system_prompt,
-            "credentialsSecretRef": {"name": secret} if secret else None,
-        }
-    )
-
-
-def _workspace(options: TaskOptions) -> Object | None:
-    git = _given(
-        {
-            "url": options.git_url,
-            "ref": options.git_ref,
-            "branch": options.git_branch,
-            "push": "Always" if options.push else None,
-            "credentialsSecretRef": (
-                {"name": options.git_credentials} if options.git_credentials else None
-            ),
-        }
-    )
-    if git and not options.git_url:
-        raise CommandError("--git-url is missing: the other git options need it", ExitCode.USAGE)
-    return {"git": git} if git else None
-
-
-def _given(fields: dict[str, Any]) -> Object:
-    """Leave out what was not given."""
-    return {name: value for name, value in fields.items() if value not in (None, [], {})}
+def _git(options: TaskOptions) -> Object | None:
+    named = {
+        "ref": options.git_ref or None,
+        "branch": options.git_branch or None,
+        "credentials": options.git_credentials or None,
+        "push": options.push,
+    }
+    if not options.git_url:
+        if any(named.values()):
+            words = "--git-url is missing: the other git options need it"
+            raise CommandError(words, ExitCode.USAGE)
+        return None
+    return {"url": options.git_url, **named}
 
 
 def _shown(manifest: Object, *, as_json: bool) -> str:

@@ -17,13 +17,14 @@ from orbiter.cli.ui.input import parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode, ended_by_signals
 from orbiter.cli.ui.progress import Progress, say
 from orbiter.cli.ui.text import facts_table, one_line, seconds, spent
+from orbiter.client.objects import FINAL as ENDED
+from orbiter.client.objects import open_question
 
 if TYPE_CHECKING:
     from orbiter.cli.kubectl.transcript_feed import Feed
 
 _PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries of a watch that does not come about: an API server restarts meanwhile."""
-ENDED: Final = ("Completed", "Failed", "Cancelled")
 _EXIT_CODES: Final = {
     "Completed": ExitCode.OK,
     "Failed": ExitCode.FAILED,
@@ -123,11 +124,8 @@ def stands(task: Object) -> bool:
 
 def question_of(task: Object) -> tuple[str, str] | None:
     """Id and text of the question that the task waits with; None when it is answered or none."""
-    asked = task.get("status", {}).get("inputRequest") or {}
-    if task.get("status", {}).get("phase") != "InputRequired" or not asked.get("id"):
-        return None
-    answered = {given["id"] for given in task["spec"].get("input", [])}
-    return None if asked["id"] in answered else (asked["id"], asked.get("question", ""))
+    waits = open_question(task)
+    return None if waits is None else (waits, task["status"]["inputRequest"].get("question", ""))
 
 
 def changes(

@@ -26,6 +26,8 @@ EXTRAS = {
     "worker_wrapper": "local",
     "fakeredis": "local",
     "jsonschema": "local",
+    "mcp": "kubernetes",
+    "mcp_types": "kubernetes",
     "redis": "kubernetes",
     "orbiter_contracts": "kubernetes",
 }

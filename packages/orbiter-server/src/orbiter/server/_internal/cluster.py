@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orbiter.server._internal.cluster_api import Kind, connected, in_reach
-from orbiter.server._internal.cluster_detail import attempts_of, is_over, transcript_of
+from orbiter.server._internal.cluster_detail import attempts_of, brief_of, is_over, transcript_of
 from orbiter.server._internal.cluster_view import (
     EVERYWHERE,
     LIST_SECONDS,
@@ -93,10 +93,11 @@ class Cluster:
 
         async def over() -> bool:
             try:
-                now = await self._brief(kind, namespace, name)
+                one = await self.following(kind, namespace)
             except RequestError:
                 return False  # nobody can say now
-            return now is None or (kind == "agenttasks" and is_over(now, number))
+            now = one and one.by_name.get((namespace, name))
+            return not now or (kind == "agenttasks" and is_over(now, number))
 
         return place, over
 
@@ -130,11 +131,12 @@ class Cluster:
             raise unknown(kind, f"{right.namespace}/{right.name}")
         await viewer.require(right)
 
-    async def _brief(self, kind: Kind, namespace: str, name: str) -> ClusterObject | None:
+    async def following(self, kind: Kind, namespace: str) -> Followed | None:
+        """Return what follows a namespace, listed by now; None where that is not shown."""
         for one in await self._watched(kind):
             if one.namespace in (namespace, EVERYWHERE):
                 await one.objects()
-                return one.by_name.get((namespace, name))
+                return one
         return None
 
     async def _found(
@@ -145,12 +147,10 @@ class Cluster:
         Raises:
             RequestError: There is none, or the API server did not answer as it should.
         """
-        brief = await self._brief(kind, namespace, name)
-        if brief is not None:
-            watched = await self._watched(kind)
-            for item in await watched[0].named(namespace, name):
+        if (followed := await self.following(kind, namespace)) is not None:
+            for item in await followed.named(namespace, name):
                 if item["metadata"]["name"] == name:
-                    return brief, item
+                    return followed.by_name.get((namespace, name)) or brief_of(item), item
         raise unknown(kind.removesuffix("s"), f"{namespace}/{name}")
 
     async def visible(

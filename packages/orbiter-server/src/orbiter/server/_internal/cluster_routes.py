@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from orbiter.server._internal.cluster import Cluster
-from orbiter.server._internal.cluster_actions import ClusterActions, actions_of
+from orbiter.server._internal.cluster_actions import actions_of
 from orbiter.server._internal.cluster_api import Kind
 from orbiter.server._internal.cluster_costs import costs_of
 from orbiter.server._internal.cluster_detail import detail_of
@@ -12,7 +12,7 @@ from orbiter.server._internal.cluster_questions import questions_of, with_questi
 from orbiter.server._internal.cluster_task_routes import task_endpoints
 from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
-from orbiter.server._internal.services import Services
+from orbiter.server._internal.services import Services, cluster_of
 from orbiter.server._internal.session_answers import SessionAnswers
 from orbiter.server._internal.session_questions import SessionQuestions
 from orbiter.server._internal.sse import begun, last_event_id
@@ -26,9 +26,7 @@ from orbiter.server.cluster_models import (
     CostsQuery,
     MessageReference,
     NewAnswer,
-    NewAttempt,
     QuestionsQuery,
-    TaskReference,
     TranscriptQuery,
 )
 
@@ -82,12 +80,7 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
         return services.streams.events(await begun(batches), viewer)
 
     def cluster() -> Cluster:
-        if services.cluster is None:
-            raise RequestError(
-                404, "the server knows no cluster: run it in one or give it a kubeconfig",
-                code="no_cluster",
-            )  # fmt: skip
-        return services.cluster
+        return cluster_of(services)
 
     def no_transcripts() -> RequestError:
         cluster()
@@ -109,18 +102,6 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
     async def costs(request: Request, query: CostsQuery) -> Costs:
         return await costs_of(cluster(), viewer_of(request), query)
 
-    async def cancel(request: Request, namespace: str, name: str) -> TaskReference:
-        return await actions().cancel(viewer_of(request), namespace, name)
-
-    async def answer(request: Request, namespace: str, name: str, body: NewAnswer) -> TaskReference:
-        return await actions().answer(viewer_of(request), namespace, name, body)
-
-    async def retry(request: Request, namespace: str, name: str, body: NewAttempt) -> TaskReference:
-        return await actions().retry(viewer_of(request), namespace, name, body)
-
-    def actions() -> ClusterActions:
-        return ClusterActions(cluster(), services.config.kubeconfig)
-
     task_path = "/v1/cluster/tasks/{namespace}/{name}"
     session_path = "/v1/cluster/sessions/{namespace}/{name}"
     return [
@@ -136,18 +117,6 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
             "POST", f"{session_path}/answer",
             "Answer the question of a POSession", answer_session, MessageReference,
             body=NewAnswer, status=202, errors=_REFUSED, needs=None,
-        ),
-        Endpoint(
-            "POST", f"{task_path}/cancel", "Have an AgentTask cancelled", cancel, TaskReference,
-            status=202, errors=_REFUSED, needs=None,
-        ),
-        Endpoint(
-            "POST", f"{task_path}/answer", "Answer the question of an AgentTask", answer,
-            TaskReference, body=NewAnswer, status=202, errors=_REFUSED, needs=None,
-        ),
-        Endpoint(
-            "POST", f"{task_path}/retry", "Do an AgentTask that is over once more", retry,
-            TaskReference, body=NewAttempt, status=201, errors=_REFUSED, needs=None,
         ),
         Endpoint(
             "GET", "/v1/cluster/tasks", "List the cluster's AgentTasks", tasks, ClusterPage,

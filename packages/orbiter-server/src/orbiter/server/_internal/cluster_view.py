@@ -1,6 +1,7 @@
 """What the server knows of a kind of object in the cluster: followed while somebody looks."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -39,6 +40,8 @@ class Followed:
         self._objects: dict[Key, ClusterObject] = {}
         self.by_name: dict[tuple[str, str], ClusterObject] = {}
         self.waiting: dict[tuple[str, str], TaskAsks | MayAsk] = {}
+        self._versions: dict[tuple[str, str], str] = {}
+        self._news: dict[tuple[str, str], asyncio.Event] = {}
         self._asked = False
         self._run: asyncio.Task[None] | None = None
         self._listed: asyncio.Future[None] | None = None
@@ -65,6 +68,27 @@ class Followed:
         """
         return (await self._list(namespace, name))[0]
 
+    def version(self, name: tuple[str, str]) -> str:
+        """Return of which version an object is known, by its namespace and name; "" when it is not.
+
+        What is listed behind that is at least as new.
+        """
+        return self._versions.get(name, "")
+
+    async def changed(self, name: tuple[str, str], version: str, seconds: float) -> None:
+        """Return when an object is known of another version, or after so many seconds.
+
+        Raises:
+            RequestError: They cannot be listed.
+        """
+        await self.objects()
+        if self.version(name) != version:
+            return
+        news = self._news.setdefault(name, asyncio.Event())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await news.wait()
+
     async def close(self) -> None:
         """Follow no more."""
         if self._run is not None:
@@ -77,10 +101,7 @@ class Followed:
             while self._asked:
                 if not version:
                     items, version = await self._list()
-                    self._objects = dict(map(_entry, items))
-                    self.by_name = {key[1:]: found for key, found in self._objects.items()}
-                    asking = ((_entry(item)[0][1:], waiting_of(item)) for item in items)
-                    self.waiting = {name: found for name, found in asking if found is not None}
+                    self._learn(items)
                     if not listed.done():
                         listed.set_result(None)
                 self._asked = False
@@ -120,18 +141,39 @@ class Followed:
             return ""
         return version
 
+    def _learn(self, items: list[dict[str, Any]]) -> None:
+        self._objects = dict(map(_entry, items))
+        self.by_name = {key[1:]: found for key, found in self._objects.items()}
+        names = [(str(i["metadata"]["namespace"]), str(i["metadata"]["name"])) for i in items]
+        asking = zip(names, map(waiting_of, items), strict=True)
+        self.waiting = {name: found for name, found in asking if found is not None}
+        self._versions = dict(zip(names, map(_version, items), strict=True))
+        for name in list(self._news):
+            self._tell(name)
+
     def _take(self, kind: str, item: dict[str, Any]) -> None:
         if kind == "BOOKMARK":
             return
         key, entry = _entry(item)
         self.waiting.pop(key[1:], None)
+        self._versions[key[1:]] = _version(item)
         if kind == "DELETED":
             self._objects.pop(key, None)
             self.by_name.pop(key[1:], None)
+            self._versions.pop(key[1:], None)
         else:
             self._objects[key] = self.by_name[key[1:]] = entry
             if waits := waiting_of(item):
                 self.waiting[key[1:]] = waits
+        self._tell(key[1:])
+
+    def _tell(self, name: tuple[str, str]) -> None:
+        if (news := self._news.pop(name, None)) is not None:
+            news.set()
+
+
+def _version(item: dict[str, Any]) -> str:
+    return str(item["metadata"].get("resourceVersion", ""))
 
 
 def _entry(item: dict[str, Any]) -> tuple[Key, ClusterObject]:

@@ -1,5 +1,6 @@
 """Endpoints as data: what serves a request is also what the OpenAPI document tells of it."""
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,7 +13,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from orbiter.server._internal.errors import RequestError, error_response
+from orbiter.client import ClientError
+from orbiter.server._internal.errors import RequestError, error_response, refusal_of
 from orbiter.server._internal.viewer import USE_AGENTS, Right, viewer_of
 from orbiter.server.models import ErrorAnswer
 
@@ -25,6 +27,8 @@ _UNTYPED: dict[str, dict[str, Any]] = {
 }
 # where the metrics find out which endpoint a request has met
 PATTERN = "orbiter.server.pattern"
+BODY_SECONDS = 60.0
+"""In which a body has to arrive: whoever sends a byte now and then holds a connection for ever."""
 _REFERENCE = "#/components/schemas/{model}"
 
 
@@ -45,6 +49,8 @@ class Endpoint:
         media: Type of an answer that is no JSON.
         errors: Statuses of what can go wrong beside the common ones.
         public: Needs no token.
+        idempotent: Whether the header `Idempotency-Key` makes it happen once: 200, where it had
+            happened before.
         needs: The right without which nothing is served; None leaves that to the handler, which
             knows the object.
     """
@@ -60,6 +66,7 @@ class Endpoint:
     media: str = "application/json"
     errors: tuple[int, ...] = ()
     public: bool = False
+    idempotent: bool = False
     needs: Right | None = USE_AGENTS
 
     def route(self, max_body: int) -> Route:
@@ -91,13 +98,18 @@ async def read_json(request: Request, limit: int) -> Any:
     """
     chunks, size = [], 0
     try:
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > limit:
-                raise RequestError(413, f"the request is longer than {limit} bytes")
-            chunks.append(chunk)
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise RequestError(413, f"the request is longer than {limit} bytes")
+                chunks.append(chunk)
     except ClientDisconnect:
         raise RequestError(400, "the request broke off") from None
+    except TimeoutError:
+        raise RequestError(
+            408, f"the request's body has not arrived within {BODY_SECONDS:g} s", code="too_slow"
+        ) from None
     try:
         return json.loads(b"".join(chunks))
     except (ValueError, RecursionError) as error:
@@ -159,7 +171,7 @@ def _operation(endpoint: Endpoint, secured: bool, reviewed: bool) -> dict[str, A
         success["content"] = {endpoint.media: _UNTYPED.get(endpoint.media, {})}
     errors = set(endpoint.errors)
     if endpoint.body is not None:
-        errors |= {400, 413, 422}
+        errors |= {400, 408, 413, 422}
     if endpoint.query is not None:
         errors |= {400, 422}
     if secured and not endpoint.public:
@@ -172,6 +184,7 @@ def _operation(endpoint: Endpoint, secured: bool, reviewed: bool) -> dict[str, A
         "operationId": _operation_id(endpoint),
         "parameters": _parameters(endpoint),
         "responses": {
+            **({"200": success} if endpoint.idempotent else {}),
             str(endpoint.status): success,
             **{
                 str(code): {"description": "Why it failed", "content": failure}
@@ -192,12 +205,17 @@ def _parameters(endpoint: Endpoint) -> list[dict[str, Any]]:
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
         for name in _PARAMETER.findall(endpoint.path)
     ]
+    if endpoint.idempotent:
+        key = {"type": "string", "minLength": 1, "maxLength": 257}
+        found.append({"name": "Idempotency-Key", "in": "header", "schema": key})
     if endpoint.query is not None:
         schema = endpoint.query.model_json_schema(ref_template=_REFERENCE)
         for name, field in schema["properties"].items():
             # absent is how a query says null
             kinds = [kind for kind in field.pop("anyOf", []) if kind != {"type": "null"}]
-            found.append({"name": name, "in": "query", "schema": {**field, **(*kinds, {})[0]}})
+            needed = {"required": True} if name in schema.get("required", ()) else {}
+            told = {"name": name, "in": "query", "schema": {**field, **(*kinds, {})[0]}}
+            found.append(told | needed)
     return found
 
 
@@ -211,6 +229,8 @@ def _ref(model: type[BaseModel]) -> dict[str, str]:
 
 
 async def on_request_error(request: Request, error: Exception) -> Response:
-    """Answer a request whose handler raised a RequestError."""
+    """Answer a request whose handler raised a RequestError, or a client's error."""
+    if isinstance(error, ClientError):
+        error = refusal_of(error)
     assert isinstance(error, RequestError)  # noqa: S101 - registered for nothing else
     return error_response(error)

@@ -2,6 +2,7 @@
 
 from starlette.responses import JSONResponse
 
+from orbiter.client import ClientError
 from orbiter.server.models import ErrorAnswer, ErrorDetail
 from orbiter.types import OrbiterError
 
@@ -23,6 +24,22 @@ class RequestError(OrbiterError):
         self.param = param
         self.retry_after = retry_after
         super().__init__(message)
+
+
+_STATUSES = {
+    "busy": 429, "invalid": 422, "no_answer": 422, "no_transcripts": 404, "not_found": 404,
+    "reads_only": 403, "refused": 403, "unreachable": 502,
+}  # fmt: skip
+"""Of a ClientError by its code; 409 of all others: the task is not as the request has it."""
+
+
+def refusal_of(error: ClientError) -> RequestError:
+    """Return what a TaskClient has refused as the answer to a request."""
+    status = _STATUSES.get(error.code, 409)
+    if error.code == "refused" and error.status in (400, 403, 422):
+        status = error.status
+    code = "cluster_unreachable" if error.code == "unreachable" else error.code
+    return RequestError(status, str(error), code=code, param=error.field)
 
 
 def error_response(error: RequestError) -> JSONResponse:

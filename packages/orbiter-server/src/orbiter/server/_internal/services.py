@@ -7,6 +7,7 @@ from orbiter import Agent, Swarm
 from orbiter.agent import Provider
 from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.database import Database
+from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.journal import Journal
 from orbiter.server._internal.metrics import Metrics
 from orbiter.server._internal.reviews import Reviews
@@ -35,3 +36,17 @@ class Services:
     cluster: Cluster | None
     transcripts: Transcripts | None
     reviews: Reviews | None
+
+
+def cluster_of(services: Services) -> Cluster:
+    """Return the cluster that the server shows.
+
+    Raises:
+        RequestError: It knows none.
+    """
+    if services.cluster is None:
+        raise RequestError(
+            404, "the server knows no cluster: run it in one or give it a kubeconfig",
+            code="no_cluster",
+        )  # fmt: skip
+    return services.cluster

@@ -6,8 +6,15 @@ there, as it looks for line breaks in each; what is sent here is JSON, which has
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+)
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 from prometheus_client import Gauge
@@ -51,6 +58,20 @@ class Streams:
         Raises:
             RequestError: There are enough of them.
         """
+        self._require_room(viewer)
+        return _Stream(chunks, self, viewer)
+
+    @contextmanager
+    def held(self, viewer: Viewer) -> Iterator[None]:
+        """Count what is answered meanwhile as a stream; see `raw`."""
+        self._require_room(viewer)
+        self.count(1, viewer.user)
+        try:
+            yield
+        finally:
+            self.count(-1, viewer.user)
+
+    def _require_room(self, viewer: Viewer) -> None:
         if self._open >= self._limit:
             raise RequestError(
                 503, f"{self._limit} event streams are open: try again later", retry_after=5
@@ -60,7 +81,6 @@ class Streams:
             raise RequestError(
                 429, f"{viewer.user} has {most} event streams open: close some", retry_after=5
             )
-        return _Stream(chunks, self, viewer)
 
     def count(self, by: int, user: str | None) -> None:
         """Note that a stream was opened or closed, and by whom."""
