@@ -318,6 +318,16 @@ async def test_large_events_of_one_namespace_fill_neither_memory_nor_redis(
     assert await noted(room + 9, "other") == (1, 0)
     await outbox.load()
     assert await noted(room + 1) == (0, 1)
+    foreign = one.model_copy(update={"subject": subject.model_copy(update={"uid": "9"})})
+    await world.redis.hset(  # type: ignore[misc]
+        Keys.of_namespace("other").notified("9"), foreign.field, foreign.model_dump_json()
+    )
+    await world.redis.sadd(  # type: ignore[misc]
+        Keys().notifications_waiting("orbiter", "other"), "other/9"
+    )
+    waiting = len(outbox)
+    await outbox.load()
+    assert len(outbox) == waiting, "a namespace's hash told in the name of another"
     sent = outbox.head(outbox.lanes[0])
     assert sent is not None
     await outbox.settle(Verdict("sent", sent))
