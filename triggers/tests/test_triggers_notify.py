@@ -319,12 +319,11 @@ async def test_large_events_of_one_namespace_fill_neither_memory_nor_redis(
     await outbox.load()
     assert await noted(room + 1) == (0, 1)
     foreign = one.model_copy(update={"subject": subject.model_copy(update={"uid": "9"})})
-    await world.redis.hset(  # type: ignore[misc]
-        Keys.of_namespace("other").notified("9"), foreign.field, foreign.model_dump_json()
-    )
-    await world.redis.sadd(  # type: ignore[misc]
-        Keys().notifications_waiting("orbiter", "other"), "other/9"
-    )
+    async with world.redis.pipeline() as pipe:
+        key = Keys.of_namespace("other").notified("9")
+        pipe.hset(key, foreign.field, foreign.model_dump_json())
+        pipe.sadd(Keys().notifications_waiting("orbiter", "other"), "other/9")
+        await pipe.execute()
     waiting = len(outbox)
     await outbox.load()
     assert len(outbox) == waiting, "a namespace's hash told in the name of another"
