@@ -318,6 +318,15 @@ async def test_large_events_of_one_namespace_fill_neither_memory_nor_redis(
     assert await noted(room + 9, "other") == (1, 0)
     await outbox.load()
     assert await noted(room + 1) == (0, 1)
+    foreign = one.model_copy(update={"subject": subject.model_copy(update={"uid": "9"})})
+    async with world.redis.pipeline() as pipe:
+        key = Keys.of_namespace("other").notified("9")
+        pipe.hset(key, foreign.field, foreign.model_dump_json())
+        pipe.sadd(Keys().notifications_waiting("orbiter", "other"), "other/9")
+        await pipe.execute()
+    waiting = len(outbox)
+    await outbox.load()
+    assert len(outbox) == waiting, "a namespace's hash told in the name of another"
     sent = outbox.head(outbox.lanes[0])
     assert sent is not None
     await outbox.settle(Verdict("sent", sent))

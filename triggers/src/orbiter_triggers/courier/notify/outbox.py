@@ -99,7 +99,10 @@ class Outbox:
                 await self._redis.srem(self._index, member)
                 continue
             fields = await self._redis.hgetall(key)
-            found = [one for text in fields.values() if (one := _read(str(text))) is not None]
+            read = [one for text in fields.values() if (one := _read(str(text))) is not None]
+            # Whose Secret signs follows from the namespace: it is the key's, whatever is in there.
+            whose = namespace, uid
+            found = [one for one in read if (one.subject.namespace, one.subject.uid) == whose]
             for told in found:
                 self._add(told)
             if not found:
