@@ -215,8 +215,10 @@ async def by_claude(
         "namespace": NAMESPACE, "agent": "claude", "idempotency_key": name,
     }  # fmt: skip
     place = {"namespace": NAMESPACE, "name": name, "seconds": 150}
+    # a directive of the task's script is none of this one's
+    told = json.dumps(wanted).replace("[[", r"\u005b[").replace("]]", r"]\u005d")
     script = (
-        f"[[tool: mcp__orbiter__submit_task {json.dumps(wanted)}]]\n"
+        f"[[tool: mcp__orbiter__submit_task {told}]]\n"
         f"[[tool: mcp__orbiter__watch_task {json.dumps(place)}]]\n"
         "[[say: it ended so: {output}]]"
     )

@@ -40,9 +40,10 @@ def door(server: str) -> dict[str, object]:
     }
 
 
-# The server of a release of its own shows the transcripts of this one.
+# Servers of releases of their own show transcripts and artifacts of this one.
 REDIS_CLIENTS = [
-    {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "e2e-server"}}}
+    {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}
+    for name in ("e2e-server", "e2e-doors")
 ]
 DOORS = {name: [door("model-server"), door("git-server")] for name in WATCHED}
 
