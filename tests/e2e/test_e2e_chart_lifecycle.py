@@ -65,9 +65,11 @@ def helm(world: World, *words: str) -> None:
 
 
 def operator_pods(world: World) -> set[str]:
+    """Those that are not about to end."""
     label = "app.kubernetes.io/component=operator"
     found: list[Object] = world.cluster.list_all("pods", SYSTEM, label)
-    return {pod["metadata"]["uid"] for pod in found}
+    living = (pod["metadata"] for pod in found if "deletionTimestamp" not in pod["metadata"])
+    return {meta["uid"] for meta in living}
 
 
 def test_an_upgrade_leaves_what_runs_alone(up: Upgrade, pods: dict[str, str]) -> None:
@@ -96,7 +98,7 @@ def test_what_ends_while_nothing_is_installed_is_told_when_it_is_again(
     assert operator_pods(world) == set()
     let_go(up, "while-away")
     world.apply(echo_task("asked-while-away"))
-    assert world.status("asked-while-away") == {}
+    assert set(world.status("asked-while-away")) <= {"phase"}  # the API server's default
     install()
     ends_where_it_began(up, "while-away", pods["while-away"])
     for name in ("behind", "asked-while-away"):
