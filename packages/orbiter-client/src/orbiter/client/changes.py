@@ -113,7 +113,12 @@ def answer_patch(task: Object, text: str, by: str | None) -> list[Object]:
         ClientError: The words are no answer to an approval.
     """
     asked = task["status"]["inputRequest"]
-    given = {"id": asked["id"], "text": _decided(asked, text), **({"by": by} if by else {})}
+    try:
+        said = _decided(asked, text)
+    except InputAnswerError as error:
+        words = f"task {task['metadata']['name']}: {error}"
+        raise ClientError("no_answer", words, field="text") from error
+    given = {"id": asked["id"], "text": said, **({"by": by} if by else {})}
     if "input" in task["spec"]:
         return [{"op": "add", "path": "/spec/input/-", "value": given}]
     return [{"op": "add", "path": "/spec/input", "value": [given]}]
@@ -165,8 +170,6 @@ def _decided(asked: Object, text: str) -> str:
         return text
     try:
         answer = read_reply(InputRequest.model_validate(asked), text)
-    except InputAnswerError as error:
-        raise ClientError("no_answer", str(error), field="text") from error
     except ValueError:
         return text  # it was shortened, or is another operator's: the agent reads the words
     return answer.model_dump_json(exclude={"id"}, exclude_defaults=True)
