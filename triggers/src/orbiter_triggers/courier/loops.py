@@ -73,7 +73,6 @@ class Loops:
             count=lambda outcome: requests.labels(outcome).inc(),
         )
         self.redis = redis_client(settings.redis_url)
-        self.cache = CourierCache(lambda key: None)
         self.notifications = (
             Notifications(settings, kube, self.redis, leader, metrics, health)
             if settings.notify
