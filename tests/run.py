@@ -103,8 +103,10 @@ class Run:
         cache = CACHES / name.replace(" ", "-")
         last_failed = cache / "v/cache/lastfailed"
         last_failed.unlink(missing_ok=True)
+        # How long each test took stays beside the logs, for whoever looks where the time goes.
+        report = LOGS / f"test-{name.replace(' ', '-')}.xml"
         command = [*command, "-o", f"cache_dir={cache}"]
-        if self.step(name, command, log):
+        if self.step(name, [*command, f"--junitxml={report}"], log):
             return
         names = list(json.loads(last_failed.read_text())) if last_failed.exists() else []
         # A file that cannot be read has failed without a test's name: for it `--lf` would run

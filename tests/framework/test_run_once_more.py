@@ -32,6 +32,7 @@ def tests(tmp_path, monkeypatch):
     """Run a file of tests as `make test` does; what failed and what was unsteady."""
     monkeypatch.setattr(run, "ROOT", tmp_path)
     monkeypatch.setattr(run, "CACHES", tmp_path / ".pytest_cache")
+    monkeypatch.setattr(run, "LOGS", tmp_path)
 
     def give(text):
         (tmp_path / "test_it.py").write_text(text)
@@ -54,6 +55,11 @@ def test_what_fails_twice_has_failed(tests):
     found = tests("def test_bad(): assert False")
     assert found.failed == ["some tests", "some tests, 1 once more"]
     assert found.unsteady == []
+
+
+def test_how_long_each_took_is_kept_also_when_some_are_run_again(tests, tmp_path):
+    tests(UNSTEADY)
+    assert 'tests="2"' in (tmp_path / "test-some-tests.xml").read_text()
 
 
 def test_many_failures_are_no_accident(tests):
