@@ -2,7 +2,7 @@
 
 Who has Kubernetes' `edit` in a namespace may change or delete its NetworkPolicies, ServiceAccounts
 and Secrets. The first two are watched, by the labels of what this operator has applied. Secrets are
-not: nothing but three names of them is the operator's to touch (see `reconcile`, which applies all
+not: nothing but four names of them is the operator's to touch (see `reconcile`, which applies all
 of it again now and then).
 """
 
