@@ -255,7 +255,7 @@ def test_where_nobody_may_manage_users_the_sessions_share_one(cluster: Cluster) 
     assert "ORBITER_REDIS_MASTER_KEY" not in str(items)
 
 
-def test_the_operator_may_make_secrets_where_workers_run_and_change_three_of_them(
+def test_the_operator_may_make_secrets_where_workers_run_and_change_four_of_them(
     cluster: Cluster,
 ) -> None:
     items = render(cluster, "workers.namespaces={team-a,team-b}")

@@ -111,9 +111,12 @@ def test_every_value_has_a_default() -> None:
 def rights_of(user: str) -> str:
     """What the chart gives a user of Redis, with all that a value adds, as an ACL line."""
     text = (CHART / "templates" / "_redis.tpl").read_text()
-    shared = re.findall(r'^{{- \$\w+ := "(.*)" -}}$', text, re.MULTILINE)
+    shared = dict(re.findall(r'^{{- \$(\w+) := "(.*)" -}}$', text, re.MULTILINE))
+    shared["common"] = " ".join(("-@all", *shared.values()))
     (line,) = re.findall(rf"^user {user} (.*)$", text, re.MULTILINE)
-    return " ".join((*shared, re.sub(r"{{.*?}}", " ", line)))
+    for name, words in shared.items():
+        line = line.replace(f"{{{{ ${name} }}}}", words)
+    return re.sub(r"{{.*?}}", " ", line)
 
 
 def test_the_operators_user_has_the_keys_and_rights_that_it_needs() -> None:
@@ -148,7 +151,7 @@ def test_a_worker_of_the_charts_users_may_run_what_one_of_the_operators_may(
         ("courier", redis_users.courier_rules()),
     ],
 )
-def test_the_users_of_triggers_have_the_keys_and_the_rights_that_they_need(
+def test_the_users_of_triggers_have_the_keys_and_the_rights_that_they_need_and_no_others(
     user: str, rules: redis_users.Rules
 ) -> None:
     line, _, selector = rights_of(user).partition(" (")
@@ -157,7 +160,7 @@ def test_the_users_of_triggers_have_the_keys_and_the_rights_that_they_need(
     wanted = [word for word in rules if "~" in word and word[0] != "("]
     assert [word for word in words if "~" in word] == wanted
     given = {word for word in words if word.startswith("+")}
-    assert {word for word in rules if word.startswith("+")} <= given
+    assert {word for word in rules if word.startswith("+")} == given
     assert "-@all" in words
 
 

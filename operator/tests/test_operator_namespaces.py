@@ -387,7 +387,7 @@ async def test_who_goes_on_deleting_keeps_the_operator_from_nothing_else(
                 tenants.api.remove, plural, LABELLED, "orbiter-worker"
             )
 
-    monkeypatch.setattr(reconcile, "AGAIN_SECONDS", 0.2)
+    monkeypatch.setattr(reconcile, "MIN_PAUSE_SECONDS", 0.2)
     async with _running({name: part() for name, part in tenants.operator.parts().items()}):
         await eventually(lambda: tenants.named("secrets", LABELLED) == set(SECRETS))
         tenants.api.listeners.append(deletes)

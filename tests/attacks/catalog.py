@@ -125,6 +125,27 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
         "it holds up the whole server where nothing stops it",
     ),
     (
+        "sees tasks of another team by the server",
+        f"{_E2E}server_people.py::test_a_forged_name_or_namespace_is_refused",
+        "it takes a server and people with tokens of their own",
+    ),
+    (
+        "presents to the server a token that was not made for it",
+        f"{_E2E}server_people.py::test_a_token_that_is_not_good_opens_nothing",
+        "the same",
+    ),
+    (
+        "answers a task's question, or cancels it, in another's name",
+        f"{_E2E}audit.py::test_an_answer_and_a_cancellation_have_their_own_writers_name_or_none",
+        "it takes people with names; its control is in the same test",
+    ),
+    (
+        "says what only the cluster's profile may, in a profile that is kept for a task",
+        "operator/tests/test_operator_cluster_profiles.py::"
+        "test_what_the_operator_has_not_sealed_is_not_believed",
+        "whoever may make ControllerRevisions is no party of these",
+    ),
+    (
         "a viewer who looks at all transcripts that the server can show",
         "packages/orbiter-server/tests/test_server_viewers.py::"
         "test_one_person_keeps_nobody_else_from_looking",
@@ -183,6 +204,18 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
         "leads the courier to a private address: by a name",
         f"{_COURIER}client.py::test_a_name_that_leads_to_a_private_address_is_not_connected_to",
         "the same",
+    ),
+    (
+        "leads the courier to a private address: by that of a receiver of notifications",
+        "triggers/tests/test_triggers_notify.py::"
+        "test_an_address_that_is_not_public_is_connected_to_by_no_name",
+        "the receivers of the cluster of tests are at private addresses",
+    ),
+    (
+        "hands in an event whose signature is of another body, an old one, or one that is none",
+        "triggers/tests/test_triggers_receiver.py::"
+        "test_what_is_refused_has_one_reason_and_leaves_nothing",
+        "the installation of the attacks has no webhooks",
     ),
 )
 """What is tried, the test that does, and why it is no row of the suite."""

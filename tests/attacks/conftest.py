@@ -12,10 +12,9 @@ from support.world import ECHO_IMAGE, SYSTEM, World, task
 
 from attacks.agent_attacks import SESSION as SESSION_SHELL
 from attacks.agent_attacks import WORKER as WORKER_SHELL
-from attacks.field import PRODUCER, CopiedRedis, Field, kubeconfig_with, tenants_role
+from attacks.field import CopiedRedis, Field, kubeconfig_with, tenants_role
 from attacks.names import B, names_of
-from attacks.redis_attacks import CHAT, DEVELOPER, READER
-from attacks.redis_attacks import PRODUCER as PRODUCER_URL
+from attacks.redis_attacks import CHAT, DEVELOPER, PRODUCER, READER
 from attacks.redis_attacks import SESSION as SESSION_URL
 from attacks.scene import (
     COPY,
@@ -31,7 +30,6 @@ from attacks.scene import (
     places,
     pods_of,
     policy_holds,
-    producer_url,
     reader_of_everything,
     secret_of,
     session,
@@ -175,7 +173,6 @@ def field(
     with ExitStack() as stack:
         port = stack.enter_context(world.forward("service/orbiter-redis", 6379))
         operator = stack.enter_context(world.redis())
-        producer = producer_url(tenant, operator)
         source = reader_of_everything(operator, port)
         field = Field(
             world,
@@ -188,7 +185,7 @@ def field(
                 DEVELOPER: secret_of(tenant, "orbiter-developer", B)["developer-url"],
                 SESSION_URL: secret_of(tenant, session_secret(tenant), B)["url"],
                 CHAT: chat_url(tenant, B),
-                PRODUCER_URL: producer,
+                PRODUCER: secret_of(tenant, "orbiter-producer", B)["producer-url"],
                 READER: secret_of(tenant, "orbiter-transcript", B)["transcript-url"],
             },
             port=port,
@@ -199,4 +196,4 @@ def field(
         source.close()
         yield field
         work.end()
-        operator.execute_command("ACL", "DELUSER", PRODUCER, COPY)
+        operator.execute_command("ACL", "DELUSER", COPY)

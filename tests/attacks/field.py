@@ -23,9 +23,6 @@ from attacks.shells import Shell
 from attacks.table import Refused
 from orbiter_contracts.queues import DEVELOPER_GROUP, PO_GROUP
 
-PRODUCER = "attacks-producer"
-"""A producer's user of ours, while the installation makes none."""
-PRODUCER_PASSWORD = "only-for-tests"
 _LISTENS_SECONDS = 2.0
 
 

@@ -10,9 +10,7 @@ from support.manifests import agent_task, po_session
 from support.pod_templates import REFUSED
 from support.world import ECHO_IMAGE, SYSTEM, World, worker_container
 
-from attacks.field import PRODUCER, PRODUCER_PASSWORD
 from attacks.names import OPERATOR, A, B, C
-from orbiter_contracts.queues import Keys
 
 WORK, TALK, INSIDE, ECHO = "attacks-work", "attacks-talk", "attacks-inside", "attacks-echo"
 USER, OWN_USER, INSIDE_USER, C_USER = (10**9 + number for number in range(1, 5))
@@ -21,7 +19,7 @@ USERS = {A: USER, C: C_USER}
 AGENT = {"type": "claude", "credentialsSecretRef": {"name": "claude-credentials"}}
 SMALL = worker_container(image=ECHO_IMAGE, resources={"requests": {"cpu": "5m", "memory": "32Mi"}})
 LONG = 3600
-COPY = "attacks-copy"
+COPY, COPY_PASSWORD = "attacks-copy", "only-for-tests"
 
 
 def session(name: str, namespace: str, user: int, *, echo: bool) -> Object:
@@ -48,30 +46,15 @@ def secret_of(cluster: Cluster, name: str, namespace: str) -> dict[str, str]:
 
 def chat_url(cluster: Cluster, namespace: str) -> str:
     """What a chat front end of a namespace is given."""
-    own = secret_of(cluster, "orbiter-chat", namespace)
-    return own.get("chat-url") or secret_of(cluster, "orbiter-redis", namespace)["chat-url"]
+    return secret_of(cluster, "orbiter-chat", namespace)["chat-url"]
 
 
 def reader_of_everything(operator: Any, port: int) -> "Redis[bytes]":
     """A client in the name of a user without rules, whom the field's end removes."""
     operator.execute_command(
-        *("ACL", "SETUSER", COPY, "reset", "on", f">{PRODUCER_PASSWORD}", "~*", "+dump")
+        *("ACL", "SETUSER", COPY, "reset", "on", f">{COPY_PASSWORD}", "~*", "+dump")
     )
-    return Redis(host="127.0.0.1", port=port, protocol=2, username=COPY, password=PRODUCER_PASSWORD)
-
-
-def producer_url(tenant: Cluster, operator: Any) -> str:
-    """What a producer of B is given; where none is, a user with the rights that one shall have."""
-    if url := secret_of(tenant, "orbiter-producer", B).get("producer-url"):
-        return url
-    keys = Keys.of_namespace(B)
-    operator.execute_command(
-        *("ACL", "SETUSER", PRODUCER, "reset", "on", f">{PRODUCER_PASSWORD}", "-@all"),
-        *("+@connection", "-@dangerous", "-select", "-client|tracking"),
-        f"(-@all +xadd ~{keys.developer_input})",
-        f"(-@all +xread +xrange +xrevrange +xlen %R~{keys.developer_output})",
-    )
-    return f"redis://{PRODUCER}:{PRODUCER_PASSWORD}@redis:6379/0"
+    return Redis(host="127.0.0.1", port=port, protocol=2, username=COPY, password=COPY_PASSWORD)
 
 
 def session_secret(cluster: Cluster) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import attacks_page
 import pytest
 from attacks.catalog import ATTACKS, ELSEWHERE
-from attacks.table import Party
+from attacks.table import Guard, Party
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,8 +16,9 @@ def test_the_page_has_the_attacks_of_today() -> None:
     assert attacks_page.renewed(text) == text, "run `make attacks-page`"
 
 
-def test_every_party_attacks_and_no_two_attacks_have_one_name() -> None:
+def test_every_party_attacks_each_guard_stops_one_and_no_two_attacks_have_one_name() -> None:
     assert {attack.party for attack in ATTACKS} == set(Party)
+    assert {attack.guard for attack in ATTACKS} == set(Guard)
     assert len({attack.name for attack in ATTACKS}) == len(ATTACKS) >= 60
 
 

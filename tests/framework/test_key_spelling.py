@@ -10,7 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 HOME = ROOT / "contracts/src/orbiter_contracts/queues.py"
 PARTS = re.compile(
-    r"worker:(developer|po|posessions|lifecycle)|session:user|agent(task|trigger):|:(input|output|dead|lease)\b"
+    r"worker:(developer|po|posessions|namespaces|adopted|lifecycle)|session:user|agent(task|trigger):"
+    r"|notify:(object|waiting|events)|:(input|output|dead|lease|snapshot|turns|hold|poll)\b"
+    r"|:(checkpoint|artifacts|transcript)\b"
 )
 PLACES = [ROOT / name for name in ("contracts", "wrapper", "operator", "triggers")]
 SOURCES = sorted(
@@ -44,7 +46,10 @@ def test_there_is_something_to_look_at() -> None:
     assert len(list(spelled(HOME.read_text()))) > 5
 
 
-@pytest.mark.parametrize("program", ["x = 'worker:po:a'", "f'{x}:input'", "a = 'agenttask:' + b"])
+@pytest.mark.parametrize(
+    "program",
+    ["x = 'worker:po:a'", "f'{x}:input'", "a = 'agenttask:' + b", "f'{x}notify:object:{y}'"],
+)
 def test_a_key_that_is_spelled_is_found(program: str) -> None:
     assert list(spelled(program))
 

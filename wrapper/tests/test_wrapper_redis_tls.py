@@ -1,7 +1,5 @@
 """Redis with TLS and a CA of one's own, and servers that are no use whatever the URL."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,9 +7,9 @@ import pytest
 from redis.asyncio import Redis
 from support.certificates import Certificates, make_certificates
 from support.eventually import eventually
-from support.ports import free_port
 from support.queues import Queues
-from support.redis_server import PATIENT, PROGRAMS, RedisServer, running_server
+from support.redis_server import PATIENT, RedisServer, running_server
+from support.tls_sentinel import tls_sentinel
 from support.wrapper import FakeClaude, Wrappers, connected
 
 from worker_wrapper.queue.connection import RedisConnection, RedisUnavailableError
@@ -65,32 +63,14 @@ async def test_another_ca_is_refused_with_a_sentence(
 async def test_sentinels_with_tls_lead_to_a_server_with_tls(
     certificates: Certificates, tmp_path: Path
 ) -> None:
-    tls = {"tls-ca-cert-file": str(certificates.ca), "tls-replication": "yes"}
-    with running_server(tmp_path, password="data-word", options=tls, tls=certificates) as server:
-        sentinel_port, config = free_port(), tmp_path / "sentinel.conf"
-        lines = [
-            *("port 0", f"tls-port {sentinel_port}", "tls-auth-clients no"),
-            *(f"tls-cert-file {certificates.certificate}", f"tls-key-file {certificates.key}"),
-            *(f"{name} {value}" for name, value in tls.items()),
-            f"sentinel monitor mymaster 127.0.0.1 {server.port} 1",
-            "sentinel auth-pass mymaster data-word",
-        ]
-        config.write_text("\n".join(lines))
-        program = next(filter(None, map(shutil.which, PROGRAMS)))
-        sentinel = subprocess.Popen([program, str(config), "--sentinel"], stdout=subprocess.DEVNULL)
-        try:
-            url = f"rediss+sentinel://:data-word@127.0.0.1:{sentinel_port}/mymaster/0"
-            options = f"?ssl_ca_certs={certificates.ca}"
-            async with connected(url + options) as connection:
-                await eventually(lambda: _answers(connection))
-            async with connected(url) as connection:
-                with pytest.raises(
-                    RedisUnavailableError, match=r"certificate is not trusted; .*ssl_ca_certs="
-                ):
-                    await connection.call("PING")
-        finally:
-            sentinel.kill()
-            sentinel.wait()
+    with tls_sentinel(tmp_path, certificates) as (_, url):
+        async with connected(f"{url}?ssl_ca_certs={certificates.ca}") as connection:
+            await eventually(lambda: _answers(connection))
+        async with connected(url) as connection:
+            with pytest.raises(
+                RedisUnavailableError, match=r"certificate is not trusted; .*ssl_ca_certs="
+            ):
+                await connection.call("PING")
 
 
 async def _answers(connection: RedisConnection) -> bool:

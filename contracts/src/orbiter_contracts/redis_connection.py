@@ -1,4 +1,4 @@
-"""Connections to the server that a URL leads to (`redis_url`), one way for operator and wrapper.
+"""Connections to the server that a URL leads to (`redis_url`), one way for all programs of ours.
 
 With `redis_replies` all of this package that needs redis-py, and of that the connections only: a
 client with all commands would cost a wrapper's start 200 ms. A connection asks the Sentinels each
@@ -38,15 +38,24 @@ Before = Callable[[str, int], Awaitable[None]]
 class _ToPrimary(AbstractConnection):
     """What the three kinds of connections have in common."""
 
-    def __init__(self, *, target: RedisUrl, before: Before | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        *,
+        target: RedisUrl,
+        ca: str | None = None,
+        before: Before | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(**options)
         self._target = target
+        self._ca = ca
         self._before = before
 
     async def _connect(self) -> None:
         if self._target.sentinels:
             parser = type(self._parser)
-            self.host, self.port = await find_primary(self._target, parser, self._before)
+            found = await find_primary(self._target, parser, self._before, ca=self._ca)
+            self.host, self.port = found
         if self._before is not None:
             await self._before(self.host, self.port)
         try:
@@ -112,14 +121,25 @@ _KINDS: Final = {
 }
 
 
-def connection_to(target: RedisUrl) -> tuple[type[AbstractConnection], dict[str, Any]]:
-    """The class of the connections to a server, and what of their options the URL says."""
-    kind, options = _plain(target.server)
-    return _KINDS[kind], options | {"target": target}
+def connection_to(
+    target: RedisUrl, *, ca: str | None = None
+) -> tuple[type[AbstractConnection], dict[str, Any]]:
+    """The class of the connections to a server, and what of their options is known.
+
+    Args:
+        target: Where the server is, and options.
+        ca: The certificate of the CA as PEM, the Sentinels' too, where the URL names none.
+    """
+    kind, options = _plain(target.server, ca)
+    return _KINDS[kind], options | {"target": target, "ca": ca}
 
 
 async def find_primary(
-    target: RedisUrl, parser: type[Any], before: Before | None = None
+    target: RedisUrl,
+    parser: type[Any],
+    before: Before | None = None,
+    *,
+    ca: str | None = None,
 ) -> tuple[str, int]:
     """Ask the Sentinels, one after the other, where the primary is.
 
@@ -127,13 +147,14 @@ async def find_primary(
         target: Where they are.
         parser: Reads what they say: whoever bounds a server's replies bounds theirs too.
         before: Asked about each of them.
+        ca: See `connection_to`.
 
     Raises:
         RedisConnectionError: None of them says it; the text has what each said instead.
     """
     problems = []
     for url in target.sentinels:
-        kind, options = _plain(url)
+        kind, options = _plain(url, ca)
         ours = {"protocol": 2, "decode_responses": True, "driver_info": None}
         sentinel = kind(**options | ours, parser_class=parser)
         try:
@@ -166,9 +187,11 @@ def _address_in(reply: Any) -> tuple[str, int] | None:
     return (host, int(port)) if known and len(port) <= _PORT_DIGITS else None
 
 
-def _plain(url: str) -> tuple[Any, dict[str, Any]]:
+def _plain(url: str, ca: str | None) -> tuple[Any, dict[str, Any]]:
     options: dict[str, Any] = dict(parse_url(url))
     kind = options.pop("connection_class", Connection)
+    if ca and kind is SSLConnection and "ssl_ca_certs" not in options:
+        options["ssl_ca_data"] = ca
     return kind, {name: value for name, value in options.items() if name not in _POOL_OPTIONS}
 
 

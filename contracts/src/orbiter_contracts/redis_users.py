@@ -1,4 +1,4 @@
-"""The Redis users of a namespace: which keys each may touch, and what it may do with them.
+"""The Redis users of a namespace, and those of triggers: which keys each may touch, and how.
 
 The rules take the namespace's `Keys`. A namespace in braces is literal in a pattern of Redis:
 braces mean nothing in its globs. Keys without a prefix are shared by namespaces: there what belongs

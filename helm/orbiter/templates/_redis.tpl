@@ -4,8 +4,9 @@
 {{- end }}
 
 {{/*
-The users that the bundled Redis begins with, each with the key NAME-password in that Secret. All but
-the operator are an earlier version's where the operator makes users: who has no password is left out.
+The users that the bundled Redis begins with, each with the key NAME-password in that Secret. Where the
+operator makes users, developer, po and all that begin with chat are an earlier version's: who has no
+password is left out.
 */}}
 {{- define "orbiter.redis.users" -}}
 {{- $users := list "operator" "developer" "po" -}}

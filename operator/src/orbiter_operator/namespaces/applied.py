@@ -2,7 +2,7 @@
 
 Who has Kubernetes' `edit` in a namespace may change or delete its NetworkPolicies, ServiceAccounts
 and Secrets. The first two are watched, by the labels of what this operator has applied. Secrets are
-not: nothing but three names of them is the operator's to touch (see `reconcile`, which applies all
+not: nothing but four names of them is the operator's to touch (see `reconcile`, which applies all
 of it again now and then).
 """
 
@@ -78,46 +78,46 @@ class AppliedObjects:
 
     def note(self, obj: Object) -> bool:
         """The operator has applied it; returns whether that has restored what was there before."""
-        place, written = _place(obj), _written(obj)
-        known = self._seen.get(place)
-        if known is not None and known[1] >= written[1]:
+        key, version = _key(obj), _version(obj)
+        known = self._seen.get(key)
+        if known is not None and known[1] >= version[1]:
             return False
-        self._seen[place] = written
+        self._seen[key] = version
         return known is not None
 
     def forget(self, namespace: str) -> None:
         """The operator has deleted those of a namespace."""
-        self._seen = {place: one for place, one in self._seen.items() if place[0] != namespace}
+        self._seen = {key: one for key, one in self._seen.items() if key[0] != namespace}
 
     def put(self, obj: Object) -> None:
         """It is so now. One that is seen for the first time was looked at as a whole before."""
-        known = self._seen.get(_place(obj))
-        if known is None or known[1] < _written(obj)[1]:
-            self._seen[_place(obj)] = _written(obj)
+        known = self._seen.get(_key(obj))
+        if known is None or known[1] < _version(obj)[1]:
+            self._seen[_key(obj)] = _version(obj)
             if known is not None:
-                self._altered(_place(obj)[0])
+                self._altered(_key(obj)[0])
 
     def remove(self, obj: Object) -> None:
         """It is gone, or has lost the labels."""
-        known = self._seen.get(_place(obj))
-        if known is not None and known[1] <= _written(obj)[1]:
-            self._seen[_place(obj)] = ("", _written(obj)[1])
-            self._altered(_place(obj)[0])
+        known = self._seen.get(_key(obj))
+        if known is not None and known[1] <= _version(obj)[1]:
+            self._seen[_key(obj)] = ("", _version(obj)[1])
+            self._altered(_key(obj)[0])
 
     def missing_from(self, listed: set[str], version: int) -> list[Object]:
         """Those held here that a list taken at `version` does not have."""
         return [
-            {"metadata": {"namespace": place, "name": name, "uid": uid, "resourceVersion": version}}
-            for (place, name), (uid, seen) in self._seen.items()
+            {"metadata": {"namespace": space, "name": name, "uid": uid, "resourceVersion": version}}
+            for (space, name), (uid, seen) in self._seen.items()
             if uid and uid not in listed and seen <= version
         ]
 
 
-def _place(obj: Object) -> tuple[str, str]:
+def _key(obj: Object) -> tuple[str, str]:
     return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
-def _written(obj: Object) -> tuple[str, int]:
+def _version(obj: Object) -> tuple[str, int]:
     return obj["metadata"]["uid"], int(obj["metadata"]["resourceVersion"])
 
 

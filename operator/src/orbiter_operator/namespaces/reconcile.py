@@ -47,7 +47,7 @@ OPERATOR: Final = f"{OWN_LABELS}operator"
 OPERATOR_NAMESPACE: Final = f"{OWN_LABELS}operator-namespace"
 """Labels of what an operator has applied: its Lease's name and namespace."""
 WORKERS_AT_ONCE = 4
-AGAIN_SECONDS = 1.0
+MIN_PAUSE_SECONDS = 1.0
 """Seconds between two passes over a namespace at least, whoever alters what was applied. They never
 grow: who goes on deleting would have workers without policies for longer and longer."""
 RECHECK_SECONDS = 30.0
@@ -200,7 +200,7 @@ class Namespaces:
 
     def _altered(self, name: str) -> None:
         if name in self.labelled:
-            due = self._passes.get(name, 0.0) + AGAIN_SECONDS
+            due = self._passes.get(name, 0.0) + MIN_PAUSE_SECONDS
             self.queue.requeue_at(name, max(due, time.monotonic()))
 
     async def _admit(self, name: str) -> None:

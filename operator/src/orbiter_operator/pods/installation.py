@@ -23,7 +23,7 @@ _REFERENCE = re.compile(r"\$\(([^()]+)\)")
 _LABEL = re.compile(r"metadata\.(?P<kind>labels|annotations)\['(?P<key>[^']+)'\]")
 
 
-class Grasp(NamedTuple):
+class Override(NamedTuple):
     """A field by which a spec would get hold of what is the installation's."""
 
     where: str
@@ -31,9 +31,9 @@ class Grasp(NamedTuple):
     why: str
 
 
-def grasps(
+def overrides(
     agent: Agent, overlay: Object, template: Object | None, fixed: Object | None = None
-) -> Iterator[Grasp]:
+) -> Iterator[Override]:
     """Where a spec gets hold of what is in the installation's template or the cluster's profile.
 
     Args:
@@ -71,22 +71,24 @@ def _worker(pod: Object) -> Object:
     return next(found, {})
 
 
-def _taken(items: Any, names: set[str], where: str, what: str) -> Iterator[Grasp]:
+def _taken(items: Any, names: set[str], where: str, what: str) -> Iterator[Override]:
     for item in items or ():
         name = item.get("name")
         if isinstance(name, str) and name in names:
-            yield Grasp(f"{where}[{name}].name", name, _why(what))
+            yield Override(f"{where}[{name}].name", name, _why(what))
 
 
-def _mounts(container: Object, beneath: Object, volumes: set[str], where: str) -> Iterator[Grasp]:
+def _mounts(
+    container: Object, beneath: Object, volumes: set[str], where: str
+) -> Iterator[Override]:
     for kind, place in _MOUNTS.items():
         places = {item[place] for item in beneath.get(kind) or ()}
         for item in _listed(container.get(kind)):
             path, name = item.get(place), item.get("name")
             if isinstance(name, str) and name in volumes:
-                yield Grasp(f"{where}.{kind}[{path}].name", name, _why("volume"))
+                yield Override(f"{where}.{kind}[{path}].name", name, _why("volume"))
             if isinstance(path, str) and path in places:
-                yield Grasp(f"{where}.{kind}[{path}].{place}", path, _why("mount"))
+                yield Override(f"{where}.{kind}[{path}].{place}", path, _why("mount"))
 
 
 def _listed(items: Any) -> Iterator[Object]:
@@ -108,7 +110,7 @@ def _choosing(worker: Object) -> set[str]:
     return chosen
 
 
-def _labelled(said: Object, worker: Object, chosen: set[str]) -> Iterator[Grasp]:
+def _labelled(said: Object, worker: Object, chosen: set[str]) -> Iterator[Override]:
     """Labels and annotations that such a variable is made of; a null takes all of them away."""
     for item in worker.get("env") or ():
         source = (item.get("valueFrom") or {}).get("fieldRef") or {}
@@ -117,7 +119,7 @@ def _labelled(said: Object, worker: Object, chosen: set[str]) -> Iterator[Grasp]
             continue
         kind, key, named = found["kind"], found["key"], said[found["kind"]]
         if not isinstance(named, dict) or key in named:
-            yield Grasp(f"spec.podTemplate.metadata.{kind}[{key}]", named, _why("variable"))
+            yield Override(f"spec.podTemplate.metadata.{kind}[{key}]", named, _why("variable"))
 
 
 def _why(what: str) -> str:

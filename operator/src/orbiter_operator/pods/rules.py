@@ -21,7 +21,7 @@ from orbiter_operator.pods.allowlist import template_error
 from orbiter_operator.pods.auth import auth_problems
 from orbiter_operator.pods.auth import role_error as role_error
 from orbiter_operator.pods.git_containers import shared_volumes
-from orbiter_operator.pods.installation import grasps
+from orbiter_operator.pods.installation import overrides
 from orbiter_operator.pods.overlay import DEEPEST, MERGE_KEYS, every_field
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults, lay_over
 
@@ -134,7 +134,7 @@ def _pod_error(
     problem = problem or next(_shape(overlay), None)
     problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)
     problem = problem or next(auth_problems(agent, overlay, lambda n: is_ours(n, defaults)), None)
-    theirs = (_sentence(*each) for each in grasps(agent, overlay, defaults.pod_template, fixed))
+    theirs = (_sentence(*each) for each in overrides(agent, overlay, defaults.pod_template, fixed))
     if problem := problem or template_error(overlay, defaults) or next(theirs, None):
         return problem
     # What the installation's own template and the cluster's profile have is not the spec's doing.

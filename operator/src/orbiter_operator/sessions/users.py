@@ -2,7 +2,7 @@
 
 The worker is told by a Secret of its session's own, a child of the Deployment: it goes with it when
 the session is deleted, or no worker may run in its namespace any more. The operator only creates
-Secrets; it may not read, change or delete any.
+such Secrets; it may not read, change or delete one.
 """
 
 from typing import Any, NamedTuple

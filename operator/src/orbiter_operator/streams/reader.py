@@ -1,4 +1,4 @@
-"""Reads of the three shared streams, bounded: how large an entry is, is asked before it is read.
+"""Bounded reads of each namespace's three streams: an entry's size is asked before it is read.
 
 Anyone who may write to a stream may write an entry of any size, up to 512 MiB, and one or two of
 those end a process of 512. A blocking read cannot be bounded on the server: its connection

@@ -37,9 +37,7 @@ class ClusterRedis:
 
         url, ca = (self._url, None) if self._url else await self._secret(namespace, users)
         try:
-            kind, options = connection_to(read_redis_url(url))
-            if ca and url.startswith("rediss") and "ssl_ca_certs" not in options:
-                options["ssl_ca_data"] = ca
+            kind, options = connection_to(read_redis_url(url), ca=ca)
             connection = kind(
                 **options | {"protocol": 2, "driver_info": None, "parser_class": BoundedParser,
                              "socket_connect_timeout": 5.0, "socket_timeout": ASK_SECONDS}

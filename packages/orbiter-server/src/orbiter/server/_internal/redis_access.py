@@ -53,9 +53,7 @@ async def connected(
     from orbiter_contracts.redis_connection import connection_to
     from orbiter_contracts.redis_url import read_redis_url
 
-    kind, options = connection_to(read_redis_url(access.url))
-    if access.ca and access.url.startswith("rediss") and "ssl_ca_certs" not in options:
-        options["ssl_ca_data"] = access.ca
+    kind, options = connection_to(read_redis_url(access.url), ca=access.ca)
     ours = {
         "protocol": 2,
         "driver_info": None,
@@ -86,6 +84,8 @@ def access_of(
     Raises:
         RequestError: It does not hold what it should.
     """
+    from orbiter_contracts.redis_url import RedisUrlError, read_redis_url
+
     try:
         url, ca = (base64.b64decode(str(data.get(name, ""))).decode() for name in (key, "ca.crt"))
     except ValueError:
@@ -102,6 +102,12 @@ def access_of(
                 f"the URL in the Secret {secret} of namespace {namespace} has the option "
                 f"{option[:60]!r}, which the server does not take from there", secret,
             )  # fmt: skip
+    try:
+        read_redis_url(url.strip())
+    except RedisUrlError as error:
+        raise _unusable(
+            f"the URL in the Secret {secret} of namespace {namespace} {error}", secret
+        ) from None
     return Access(url.strip(), ca or None, namespace)
 
 
