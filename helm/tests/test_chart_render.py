@@ -25,7 +25,7 @@ RIGHTS = {
     ("orbiter.dev", "agenttasks/status"): {"patch"},
     ("orbiter.dev", "posessions"): {"get", "list", "watch"},
     ("orbiter.dev", "posessions/status"): {"patch"},
-    ("orbiter.dev", "agentprofiles"): {"get", "list", "watch"},
+    ("orbiter.dev", "agentprofiles"): {"list", "watch"},
     ("orbiter.dev", "agentbudgets"): {"get", "list", "watch"},
     ("orbiter.dev", "agentbudgets/status"): {"patch"},
     ("apps", "controllerrevisions"): {"get", "create", "delete"},
@@ -307,7 +307,9 @@ def test_redis_has_the_passwords_of_its_users_and_not_the_master_key(cluster: Cl
 def test_two_renders_are_the_same_bytes_and_ask_the_cluster_nothing(cluster: Cluster) -> None:
     server = ("server.enabled=true", "server.auth=Token", "server.agents.helper.model=m")
     static = ("redis.users=Static", "workers.namespaces={team-a,team-b}")
-    for settings in ((), server, static, (SELECTS,)):
+    tls = ("redis.tls.enabled=true", "redis.tls.existingSecret=own", "redis.tls.ca=PEM")
+    events = (TRIGGERS, WEBHOOKS, *COURIER, "triggers.courier.notify.enabled=true")
+    for settings in ((), server, static, (SELECTS,), tls, events):
         flags = [word for setting in settings for word in ("--set", setting)]
         words = ("template", "orbiter", str(CHART), "-n", "orbiter-system", *flags)
         assert cluster.helm(*words) == cluster.helm(*words)
@@ -606,7 +608,7 @@ def test_the_operator_reads_the_clusters_profiles_wherever_it_works(
     cluster: Cluster, settings: tuple[str, ...]
 ) -> None:
     items = render(cluster, *settings)
-    reads = {("orbiter.dev", "clusteragentprofiles"): {"get", "list", "watch"}}
+    reads = {("orbiter.dev", "clusteragentprofiles"): {"list", "watch"}}
     assert rights(only(items, "ClusterRole", PROFILES)) == reads
     binding = only(items, "ClusterRoleBinding", PROFILES)
     assert binding["roleRef"]["name"] == PROFILES

@@ -11,7 +11,7 @@
 # Reads the profiles that tasks and sessions name. Who says what agents are is the namespace's affair.
 - apiGroups: [orbiter.dev]
   resources: [agentprofiles]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 # Reads what tasks may cost. Who says that is the namespace's owner.
 - apiGroups: [orbiter.dev]
   resources: [agentbudgets]
