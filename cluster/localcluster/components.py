@@ -12,11 +12,21 @@ ON_EVERY_NODE = ("containerd", "kubelet", "proxy", "policies")
 
 @dataclass(frozen=True)
 class Component:
-    """One program: its name for people, its arguments, the files whose change restarts it."""
+    """One program.
+
+    Attributes:
+        name: Its name for people.
+        argv: The program and its arguments.
+        files: Those whose change restarts it.
+        again: Whether it begins again when it ends. Kubernetes' controllers end themselves when
+            they can no longer trust what they know (a scheduler that missed a pod's deletion while
+            the API server was away), and count on whoever has started them.
+    """
 
     name: str
     argv: tuple[str, ...]
     files: tuple[str, ...] = ()
+    again: bool = False
 
 
 def components(node: Node, programs: Path, containerd: str) -> tuple[Component, ...]:
@@ -97,6 +107,7 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
             # The default of 50 s is for nodes that come and go with a network.
             "--node-monitor-grace-period=20s",
         ),
+        again=True,
     )
     scheduler = Component(
         "scheduler",
@@ -108,6 +119,7 @@ def components(node: Node, programs: Path, containerd: str) -> tuple[Component, 
             "--kube-api-qps=300",
             "--kube-api-burst=600",
         ),
+        again=True,
     )
     kubelet = Component(
         "kubelet",

@@ -17,6 +17,7 @@ ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
 # The shell joins the cgroup before it becomes the component: there is no moment in which a
 # component runs unrecorded, even if this tool is killed in between.
 JOIN_AND_BECOME = 'echo 0 > "$0/cgroup.procs" && exec "$@"'
+AGAIN_AND_AGAIN = ("/bin/sh", "-c", 'while :; do "$@"; sleep 1; done', "again")
 MAX_LOG_BYTES = 20_000_000
 
 
@@ -56,7 +57,8 @@ class Supervisor:
         self._tree.kill(component.name)
         self._layout.started.mkdir(parents=True, exist_ok=True)
         (self._layout.started / component.name).write_text(self._fingerprint(component))
-        self._spawn(component.name, [*enter(inside_of), *component.argv])
+        again = AGAIN_AND_AGAIN if component.again else ()
+        self._spawn(component.name, [*enter(inside_of), *again, *component.argv])
 
     def kill(self, name: str) -> None:
         """SIGKILL a component and wait until it is gone."""

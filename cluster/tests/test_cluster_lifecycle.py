@@ -85,6 +85,13 @@ def eventually(condition: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.1)
 
 
+def commands(pid: int) -> list[str]:
+    """The names in a process' command line, of which the first is that of its program."""
+    with suppress(FileNotFoundError):
+        return [Path(word).name for word in Path(f"/proc/{pid}/cmdline").read_text().split("\0")]
+    return []
+
+
 def reach(address: str, inside_of: int) -> str:
     """What a connection to a pod ends with, made in the network of a process."""
     script = f"import socket; socket.create_connection(('{address}', 1), 5)"
@@ -147,6 +154,17 @@ def test_a_component_is_killed_and_started_by_name(cluster: Cluster) -> None:
     cluster.call("start", "apiserver")
     assert cluster.pids()["apiserver"] not in ([], before)
     assert cluster.kubectl("get", "--raw", "/readyz") == "ok"
+
+
+@pytest.mark.parametrize("name", ["scheduler", "controller-manager"])
+def test_a_controller_that_ends_by_itself_begins_again(cluster: Cluster, name: str) -> None:
+    def processes() -> list[int]:
+        return [pid for pid in cluster.processes() if commands(pid)[:1] == [f"kube-{name}"]]
+
+    before = processes()
+    assert len(before) == 1
+    os.kill(before[0], signal.SIGTERM)
+    eventually(lambda: processes() not in ([], before))
 
 
 def test_an_image_is_loaded_and_found(cluster: Cluster) -> None:
