@@ -39,7 +39,7 @@ def test_each_agent_is_in_the_table_and_its_adapter_hands_on_what_a_way_sets() -
     [
         ("claude", ("APIKey", "Bedrock", "Gateway", "OAuthToken")),
         ("codex", ("APIKey", "Gateway")),
-        ("factory", ("APIKey",)),
+        ("factory", ("APIKey", "Gateway")),
         ("gemini", ("APIKey", "Gateway")),
         ("opencode", ("APIKey", "Gateway")),
         ("orbiter", ("APIKey", "Gateway")),
@@ -88,6 +88,8 @@ def test_bedrock_is_a_role_a_region_and_the_file_of_a_token() -> None:
     [
         ("claude", None, "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN"),
         ("codex", "gpt-5", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+        ("factory", "my-model", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+        ("factory", "anthropic/claude-sonnet-4-5", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
         ("gemini", None, "GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
         ("opencode", None, "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"),
         ("opencode", "openai/gpt-5", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
@@ -126,25 +128,33 @@ def test_variables_of_another_way_are_nobodys_to_set_beside_one() -> None:
         (OAUTH, "gemini", "an agent.type that has it: claude"),
         (
             GATEWAY,
-            "factory",
-            "spec.agent.auth.type is 'Gateway', which factory does not have; write APIKey, or "
-            "have an agent.type that has it: claude, codex, gemini, opencode or orbiter",
+            "stranger",
+            "spec.agent.auth.type is 'Gateway', which stranger does not have; write APIKey, or "
+            "have an agent.type that has it: claude, codex, factory, gemini, opencode or orbiter",
         ),
     ],
 )
 def test_a_way_that_an_agent_does_not_have_is_told_with_those_that_have_it(
     said: dict[str, object], kind: str, sentence: str
 ) -> None:
-    assert sentence in (auth(said).problem(kind, None) or "")
-    assert auth(said).problem("claude", None) is None
+    assert sentence in (auth(said).problem(kind, None, None) or "")
+    assert auth(said).problem("claude", None, None) is None
+
+
+def test_an_agent_without_a_model_of_its_own_at_a_gateway_is_told_to_name_one() -> None:
+    why = auth(GATEWAY).problem("factory", None, None) or ""
+    assert why.startswith("spec.agent.model is missing: factory has no model of its own")
+    assert auth(GATEWAY).problem("factory", None, "my-model") is None
+    assert auth({}).problem("factory", "keys", None) is None
+    assert auth(GATEWAY).problem("codex", None, None) is None
 
 
 @pytest.mark.parametrize("said", [BEDROCK, GATEWAY, OAUTH])
 def test_keys_are_no_part_of_another_way(said: dict[str, object]) -> None:
     assert "spec.agent.credentialsSecretRef is 'keys'" in (
-        auth(said).problem("claude", "keys") or ""
+        auth(said).problem("claude", "keys", None) or ""
     )
-    assert auth({"type": "APIKey"}).problem("claude", "keys") is None
+    assert auth({"type": "APIKey"}).problem("claude", "keys", None) is None
 
 
 @pytest.mark.parametrize(

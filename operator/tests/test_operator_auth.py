@@ -173,7 +173,7 @@ def test_without_a_way_a_pod_is_as_it_was():
             {"type": "codex", "auth": BEDROCK},
             "spec.agent.auth.type is 'Bedrock', which codex does not have; write APIKey or Gateway",
         ),
-        ({"type": "factory", "auth": GATEWAY}, "which factory does not have; write APIKey, or"),
+        ({"type": "factory", "auth": GATEWAY}, "spec.agent.model is missing: factory has no"),
         ({"type": "gemini", "auth": OAUTH}, "an agent.type that has it: claude"),
         (
             {"auth": BEDROCK, "credentialsSecretRef": {"name": "keys"}},

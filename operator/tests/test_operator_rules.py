@@ -134,7 +134,10 @@ def test_mcp_servers_that_cannot_be_and_secrets_that_are_no_names_are_refused():
         ({"skills": [{"name": "a/b", "configMapRef": {"name": "c"}}]}, "is no name of a skill"),
         ({"skills": [{"name": "a", "configMapRef": {"name": "C"}}]}, "skills[a].configMapRef.name"),
         ({"skills": [{"name": "a", "configMapRef": {"name": "c"}}] * 2}, "a is there twice"),
-        ({"skills": [{"name": "a"}]}, "spec.agent.skills[0].configMapRef: Field required"),
+        (
+            {"skills": [{"name": "a"}]},
+            "spec.agent.skills[0]: write configMapRef or git, one of them",
+        ),
     ],
 )
 def test_instructions_and_skills_that_cannot_be_are_refused(agent, words):

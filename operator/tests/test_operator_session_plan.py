@@ -8,6 +8,7 @@ from support.kstatus import kstatus
 
 from orbiter_contracts import POState
 from orbiter_contracts.exit_codes import name_in_use
+from orbiter_contracts.skills import FetchedSkill
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.kube.names import Key
 from orbiter_operator.pods.state import PodState
@@ -354,6 +355,17 @@ def test_a_refused_deployment_is_failed():
             "WorkerNameInUse",
         ),
         (
+            {
+                "waiting_reason": "CrashLoopBackOff",
+                "restarts": 9,
+                "exit_code": 1,
+                "exit_of": "git-skills",
+                "exit_message": "no such branch",
+            },
+            "Waking",
+            "SkillsError",
+        ),
+        (
             {"waiting_reason": "CrashLoopBackOff", "exit_code": 4, "exit_message": "was lost"},
             "Waking",
             "WorkerCrashed",
@@ -366,6 +378,17 @@ def test_a_pod_that_cannot_start_is_explained(fields, phase, reason):
     assert available(plan) == ("False", reason)
     assert [event.reason for event in plan.events] == [reason]
     assert plan.actions == ()
+
+
+def test_the_commits_of_its_skills_are_in_its_status_and_stay_there_while_it_sleeps():
+    fetched = (FetchedSkill(name="notes", commit="a" * 40),)
+    awake = decide(session(1, running(skills=fetched), queue=queue(undelivered=1)))
+    assert awake.status.to_api()["skills"] == [{"name": "notes", "commit": "a" * 40}]
+    told = awake.status.to_api()
+    assert decide(session(0, status=told)).status.skills == fetched
+    assert decide(session(1, pod(), status=told, queue=queue(undelivered=1))).status.skills
+    without = decide(session(1, running(), status=told, queue=queue(undelivered=1)))
+    assert without.status.skills is None
 
 
 def test_a_new_template_is_applied_when_the_turn_is_over():

@@ -12,6 +12,7 @@ ATTACKS: tuple[Attack, ...] = (
 )
 
 _E2E, _CLONE = "tests/e2e/test_e2e_", "wrapper/tests/test_wrapper_git_containers.py::test_"
+_SKILLS = "wrapper/tests/test_wrapper_skills.py::test_"
 _COURIER = "triggers/tests/test_triggers_courier_"
 _DISRUPTION = "wrapper/tests/test_wrapper_disruption.py::test_"
 ELSEWHERE: tuple[tuple[str, str, str], ...] = (
@@ -45,6 +46,16 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
         f"{_E2E}git_credential.py::"
         "test_an_agent_that_searches_finds_no_credential_and_its_work_is_pushed",
         "it reads every file of a container, which takes long; its control is in the same file",
+    ),
+    (
+        "searches its container for what opens the repository of a skill, and changes that one",
+        f"{_E2E}profiles.py::test_an_agent_has_the_skill_of_a_repository_and_not_what_opens_it",
+        "it looks at what is mounted beside it, and its control is that the skill is there",
+    ),
+    (
+        "has a skill of a repository be a link to the node's or the container's files",
+        f"{_SKILLS}a_link_is_refused_in_a_skill_in_its_place_and_on_the_way_to_it",
+        "the repository is the test's, and so are names, submodules, filters and floods beside it",
     ),
     (
         "finds the worker's secrets in logs, events, status, processes",

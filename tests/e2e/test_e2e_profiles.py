@@ -4,6 +4,7 @@ No ClusterAgentProfile here is named default: it would be beneath the tasks of a
 """
 
 import json
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,8 @@ from support.world import NAMESPACE, World, task
 
 pytestmark = pytest.mark.e2e
 EDITOR = "profiles-editor@example.com"
+GIT_SERVER = "git-server.orbiter-test.svc"
+PASSWORD = "only-for-tests"  # the one in manifests/git-server.yaml
 
 
 def profile(name: str, **spec: object) -> Object:
@@ -111,6 +114,85 @@ def test_an_agent_has_the_skills_and_instructions_of_its_profile(world: World) -
     said = status["result"]["summary"]
     assert "Ships come first." in said
     assert "Say ahoy." in said
+
+
+def repository_of_a_skill(world: World) -> tuple[str, str]:
+    """A repository at the git server with a skill in `skills/pilot`, tagged v1: name and commit."""
+    name = f"skills-{uuid.uuid4().hex[:8]}"
+    script = f"""
+        set -eu
+        git init -q --bare --initial-branch=main /srv/git/{name}.git
+        cd /srv/git/{name}.git
+        text='%s\\nname: pilot\\ndescription: How ships enter.\\n%s\\nSlow down.\\n'
+        blob=$(printf "$text" --- --- | git hash-object -w --stdin)
+        run=$(printf '#!/bin/sh\\necho the pilot comes\\n' | git hash-object -w --stdin)
+        inner=$(printf '100755 blob %s\\tcall.sh\\n' $run | git mktree)
+        both='100644 blob %s\\tSKILL.md\\n040000 tree %s\\tscripts\\n'
+        tree=$(printf "$both" $blob $inner | git mktree)
+        tree=$(printf '040000 tree %s\\tpilot\\n' $tree | git mktree)
+        tree=$(printf '040000 tree %s\\tskills\\n' $tree | git mktree)
+        commit=$(git -c user.name=t -c user.email=t@t commit-tree -m skills $tree)
+        git update-ref refs/heads/main $commit
+        git update-ref refs/tags/v1 $commit
+        echo $commit
+    """
+    command = ("exec", "deploy/git-server", "--", "sh", "-c", script)
+    return name, world.kubectl("-n", "orbiter-test", *command).strip()
+
+
+def fetched(world: World, repository: str, **changes: object) -> Object:
+    """A skill of this repository, and the Secret that opens it."""
+    secret = {"name": "e2e-skills-git", "namespace": NAMESPACE}
+    world.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": secret,
+            "stringData": {"username": "orbiter", "password": PASSWORD},
+        }
+    )
+    git = {
+        "url": f"http://{GIT_SERVER}/{repository}.git",
+        "ref": "v1",
+        "path": "skills/pilot",
+        "credentialsSecretRef": {"name": "e2e-skills-git"},
+    }
+    return {"name": "pilot", "git": git | changes}
+
+
+def test_an_agent_has_the_skill_of_a_repository_and_not_what_opens_it(world: World) -> None:
+    repository, commit = repository_of_a_skill(world)
+    agent = {**CLAUDE, "skills": [fetched(world, repository)]}
+    world.apply(profile("e2e-fetched", agent=agent, timeoutSeconds=120))
+    made = short_task("fetched", "e2e-fetched")
+    search = (
+        "cat ~/.claude/skills/pilot/SKILL.md; ~/.claude/skills/pilot/scripts/call.sh; "
+        "echo found:$(grep -rlE 'only-for-test[s]' /run /home /tmp 2>/dev/null | wc -l) "
+        "secrets:$(ls -A /run/secrets 2>/dev/null | wc -l) "
+        "wrote:$(touch /run/agent-skills/pilot/x 2>/dev/null && echo yes || echo no)"
+    )
+    made["spec"]["prompt"] = f"[[bash: {search}]]\n[[say: it {{output}}]] [[result]]"
+    world.apply(made)
+    status = world.wait("fetched", "Completed")
+    said = status["result"]["summary"]
+    assert "Slow down." in said
+    assert "the pilot comes" in said
+    assert "found:0 secrets:0 wrote:no" in said
+    assert status["skills"] == [{"name": "pilot", "commit": commit}]
+    [job] = world.jobs("fetched")
+    init = job["spec"]["template"]["spec"]["initContainers"]
+    assert [item["name"] for item in init] == ["git-skills"]
+
+
+def test_a_skill_that_cannot_be_had_fails_the_attempt_and_says_why(world: World) -> None:
+    repository, _ = repository_of_a_skill(world)
+    agent = {**CLAUDE, "skills": [fetched(world, repository, ref="v9")]}
+    world.apply(profile("e2e-unfetched", agent=agent, timeoutSeconds=120))
+    world.apply(short_task("unfetched", "e2e-unfetched"))
+    status = world.wait("unfetched", "Failed", reason="SkillsError")
+    assert "agent.skills[pilot]: " in status["message"]
+    assert "has no branch or tag 'v9'" in status["message"]
+    assert "skills" not in status
 
 
 def test_a_workspace_is_set_up_before_the_agent_begins_or_the_attempt_has_failed(

@@ -11,7 +11,7 @@ import grimp
 
 ROOM = "orbiter_operator"
 SOURCE = Path(__file__).resolve().parents[2] / "operator/src" / ROOM
-MOST_FILES = 100
+MOST_FILES = 101
 """55 when the rooms were made; tenancy added git_containers, allowlist, users twice, tenants,
 quota, migration, three of namespaces, and make_secrets, a program of its own that the chart
 runs; disruptions added disruption twice and conditions, and transcripts the file of their
@@ -29,7 +29,8 @@ kinds say of their profile, and revisions, which seals what is kept and tells wh
 an agent is given added pods/agent: template is as long as a file may be. The ways to a model added
 auth: their token is of no template. Turns of sessions in budgets added turns, which says what they
 do to a ledger, the sessions' charges, and refusals, which answers for a worker. What a former
-tenant keeps until its last worker has ended added objects: reconcile had no line left for that."""
+tenant keeps until its last worker has ended added objects: reconcile had no line left for that.
+Skills of repositories added git_skills, the container that fetches them."""
 MOST_LINES = 300
 MOST_LEVELS = 9
 

@@ -11,6 +11,14 @@ pytestmark = pytest.mark.e2e
 BEDROCK = {"roleARN": "arn:aws:iam::123456789012:role/agents", "region": "eu-central-1"}
 
 
+GIT = {"url": "https://git.example.com/team/skills.git"}
+
+
+def skill(**changes: Any) -> Object:
+    """The spec of a profile with a skill of a repository."""
+    return {"agent": {"skills": [{"name": "notes", "git": GIT | changes}]}}
+
+
 @pytest.fixture(scope="module")
 def namespace(cluster: Cluster) -> Iterator[str]:
     with cluster.namespace("chart-crd-agentprofile") as name:
@@ -30,7 +38,9 @@ def test_a_profile_keeps_what_it_says_and_nothing_is_filled_in(
     cluster: Cluster, namespace: str
 ) -> None:
     said = {"agent": {"model": "large"}, "allowOverrides": ["model", "*"]}
-    for name, spec in (("empty", {}), ("some", said)):
+    secret = {"name": "git-credentials"}
+    skilled = skill(ref="v1.2", path="skills/.house/notes..2", credentialsSecretRef=secret)
+    for name, spec in (("empty", {}), ("some", said), ("skilled", skilled)):
         cluster.apply(agent_profile(name, **spec), namespace=namespace)
         assert cluster.get("agentprofile", name, namespace)["spec"] == spec
 
@@ -53,6 +63,17 @@ def test_a_profile_may_be_changed(cluster: Cluster, namespace: str) -> None:
         (
             {"agent": {"skills": [{"name": "A", "configMapRef": {"name": "a"}}]}},
             "not the name of a skill",
+        ),
+        ({"agent": {"skills": [{"name": "a"}]}}, "exactly one of configMapRef and git"),
+        ({"agent": {"skills": [{"name": "../../x", "git": GIT}]}}, "not the name of a skill"),
+        (skill(url="file:///etc"), "write an https://, http://, ssh:// or git:// URL"),
+        (skill(url="https://u:p@example.com/r.git"), "the URL contains credentials"),
+        (skill(ref="-x"), "write the name of a branch or tag, or a commit id"),
+        (skill(path="../x"), "write a directory of the repository"),
+        (skill(path="/etc"), "write a directory of the repository"),
+        (
+            skill(credentialsSecretRef={"name": "orbiter-redis"}),
+            "orbiter-redis is a Secret of Orbiter itself",
         ),
         ({"agent": {"mcpServers": [{"name": "docs"}]}}, "exactly one of url and command"),
         ({"agent": {"mcpServers": [{"name": "docs", "url": "https://u:p@a/"}]}}, "without a user"),

@@ -192,10 +192,6 @@ REFUSED_SPECS: dict[str, tuple[Object, str]] = {
         {"agent": {"type": "codex", "auth": {"type": "Bedrock", "bedrock": BEDROCK}}},
         "this agent.type does not have that way to its model; write APIKey or Gateway, or",
     ),
-    "a gateway for an agent that knows none": (
-        {"agent": {"type": "factory", "auth": gateway("https://llm.example.com")}},
-        "factory does not have that way to its model; write APIKey, or another agent.type",
-    ),
     "keys beside a role": (
         {
             "agent": {

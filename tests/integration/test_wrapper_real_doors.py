@@ -4,6 +4,7 @@ A worker has the variables that the contracts give for a way, as the operator ha
 (operator/tests/test_operator_auth.py), and addresses on loopback.
 """
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -161,6 +162,41 @@ async def test_codex_asks_a_gateway_at_its_base_url_with_the_gateways_own_token(
     asked = [one for one in server.asked("/v1/responses") if one.method == "POST"]
     assert len(asked) == 2
     assert {one.headers["authorization"] for one in asked} == {f"Bearer {TOKEN_OF_A_GATEWAY}"}
+
+
+@pytest.mark.parametrize(
+    ("model", "path", "base"),
+    [
+        ("large-one", "/v1/chat/completions", "/v1"),
+        ("anthropic/large-one", "/v1/messages", ""),
+    ],
+)
+async def test_droid_asks_a_gateway_for_the_model_of_the_task_and_nobody_else(
+    model: str, path: str, base: str, factory_workers: RealWorkers, queues: Queues, server: Doors
+) -> None:
+    settings = factory_workers.home / ".factory" / "settings.json"
+    settings.write_text("{}")
+    gateway = {"baseURL": f"{server.url}{base}", "tokenFrom": KEPT}
+    found = Auth.model_validate({"type": "Gateway", "gateway": gateway})
+    values = found.variables("factory", model)
+    given = {
+        name: value if isinstance(value, str) else TOKEN_OF_A_GATEWAY
+        for name, value in values.items()
+    }
+    await queues.task("[[bash: env | sort]] [[say: {output}]] [[result]]")
+    worker = factory_workers.start(**{**NO_KEY, "FACTORY_API_KEY": "", **given}, AGENT_MODEL=model)
+    assert await worker.exit_code(seconds=280) == 0
+    output = await queues.output()
+    assert (output.status, output.error) == ("success", None)
+    assert TOKEN_OF_A_GATEWAY not in output.model_dump_json() + worker.output
+    asked = [one for one in server.asked(path) if one.method == "POST"]
+    assert len(asked) == 2
+    assert {json.loads(one.raw)["model"] for one in asked} == {"large-one"}
+    said = {one.headers.get("authorization") or one.headers["x-api-key"] for one in asked}
+    assert {words.removeprefix("Bearer ") for words in said} == {TOKEN_OF_A_GATEWAY}
+    assert settings.read_text() == "{}"
+    own = factory_workers.home / ".worker-wrapper/factory/.factory/settings.json"
+    assert TOKEN_OF_A_GATEWAY not in own.read_text()
 
 
 async def test_an_orbiter_agent_asks_a_gateway_with_its_token_as_bearer(

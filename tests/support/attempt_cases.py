@@ -171,7 +171,10 @@ ENDS = {
         f"{reason} is retried": failed(
             "failed", reason, "no", ended("failed", reason=reason, error="no")
         )
-        for reason in ("WorkerCrashed", "WorkspaceError", "QueueUnavailable", "WorkerMisconfigured")
+        for reason in (
+            *("WorkerCrashed", "WorkspaceError", "QueueUnavailable", "WorkerMisconfigured"),
+            "SkillsError",
+        )
     },
 }
 BACKOFFS = {

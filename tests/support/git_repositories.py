@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import IO
 
 IDENTITY = {
     **{"GIT_AUTHOR_NAME": "t", "GIT_AUTHOR_EMAIL": "t@t"},
@@ -17,10 +18,15 @@ IDENTITY = {
 }
 
 
-def git(where: Path, *args: str) -> str:
+def git(where: Path, *args: str, stdin: IO[str] | None = None) -> str:
     """Run git somewhere, as nobody in particular; return what it printed."""
     done = subprocess.run(
-        ["git", *args], cwd=where, env=os.environ | IDENTITY, capture_output=True, check=True
+        ["git", *args],
+        cwd=where,
+        env=os.environ | IDENTITY,
+        stdin=stdin,
+        capture_output=True,
+        check=True,
     )
     return done.stdout.decode().strip()
 

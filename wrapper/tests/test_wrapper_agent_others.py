@@ -63,6 +63,41 @@ def test_droid_takes_its_model_from_the_task_or_else_from_factory_model() -> Non
     assert factory.AGENT.build(turn(environ=environ, model="gpt")).argv[-2:] == ("-m", "gpt")
 
 
+@pytest.mark.parametrize(
+    ("model", "begin", "url", "told"),
+    [
+        ("my-model", "OPENAI", "https://llm.example.com/v1/", ("my-model", "/v1", "generic-chat")),
+        ("openai/m", "OPENAI", "https://llm.example.com/v1", ("m", "/v1", "generic-chat")),
+        ("vendor/m", "OPENAI", "https://llm.example.com/v1", ("vendor/m", "/v1", "generic-chat")),
+        ("anthropic/m", "ANTHROPIC", "https://llm.example.com/v1", ("m", "", "anthropic")),
+        ("m", "ANTHROPIC", "https://llm.example.com", ("m", "", "anthropic")),
+    ],
+)
+def test_droid_is_told_of_a_model_at_an_address_of_ones_own_and_no_key_is_written(
+    model: str, begin: str, url: str, told: tuple[str, str, str]
+) -> None:
+    environ = {f"{begin}_BASE_URL": url, f"{begin}_API_KEY": "top-secret"}
+    argv = factory.AGENT.build(turn(environ=environ, model=model)).argv
+    assert argv[-2:] == ("-m", "custom:worker")
+    assert argv[4] == "settings.json"
+    [own] = json.loads(argv[5])["customModels"]
+    name, path, api = told
+    assert (own["model"], own["baseUrl"]) == (name, f"https://llm.example.com{path}")
+    assert own["provider"].startswith(api)
+    assert own["apiKey"] == f"${{{begin}_API_KEY}}"
+    assert "top-secret" not in " ".join(argv)
+
+
+@pytest.mark.parametrize(
+    ("model", "url"), [("custom:mine", "https://x/v1"), ("gpt", None), (None, "https://x/v1")]
+)
+def test_droid_has_factorys_models_and_those_of_its_home_as_before(
+    model: str | None, url: str | None
+) -> None:
+    environ = {"OPENAI_BASE_URL": url} if url else {}
+    assert factory.AGENT.build(turn(environ=environ, model=model)).argv[0] == "droid"
+
+
 def test_droid_continues_a_conversation_under_the_id_it_gave() -> None:
     assert "--fork" not in factory.AGENT.build(turn(Session("chat"))).argv
     later = Session("chat", resumed=True, agent_session_id="bb6a")

@@ -37,6 +37,24 @@ def test_they_are_where_the_cli_looks(home: Path, skills: Path) -> None:
     assert (home / ".claude/skills/notes/form.txt").read_text() == "a form"
 
 
+def test_directories_of_a_skill_and_what_may_be_run_stay_as_they_are(
+    home: Path, skills: Path, tmp_path: Path
+) -> None:
+    script = skills / "notes" / "scripts" / "sign.sh"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o555)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("x")
+    (skills / "notes" / "link").symlink_to(tmp_path / "outside")
+    put(home, skills_dir=skills)
+    put(home, skills_dir=skills)
+    there = home / ".claude/skills/notes"
+    assert (there / "scripts/sign.sh").stat().st_mode & 0o777 == 0o555
+    assert (there / "SKILL.md").stat().st_mode & 0o777 == 0o444
+    assert not (there / "link").exists()
+
+
 def test_a_variable_moves_them(home: Path, tmp_path: Path) -> None:
     moved = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(tmp_path / "moved")}
     put_into_home(CLAUDE, AgentOptions(instructions="be kind"), moved)
@@ -94,9 +112,16 @@ def test_what_cannot_be_given_is_said(home: Path, skills: Path, tmp_path: Path) 
     (tmp_path / "long").write_text("x" * 65537)
     with pytest.raises(ValueError, match="more than 65536 bytes"):
         put(home, instructions_file=tmp_path / "long")
-    (skills / "notes" / "more").write_bytes(bytes(1024 * 1024))
-    with pytest.raises(ValueError, match="notes has more than 1048576 bytes"):
+    (skills / "notes" / "more").write_bytes(bytes(4 * 1024 * 1024))
+    with pytest.raises(ValueError, match="notes has more than 4194304 bytes"):
         put(home, skills_dir=skills)
-    (skills / "notes" / "SKILL.md").unlink()
+    (skills / "notes" / "more").unlink()
+    for number in range(500):
+        (skills / "notes" / f"{number}.txt").touch()
+    with pytest.raises(ValueError, match="notes has more than 500 files"):
+        put(home, skills_dir=skills)
+    (skills / "notes" / "SKILL.md").rename(skills / "notes" / "0.txt")
+    for number in range(1, 500):
+        (skills / "notes" / f"{number}.txt").unlink()
     with pytest.raises(ValueError, match=r"notes has no SKILL\.md"):
         put(home, skills_dir=skills)

@@ -47,7 +47,10 @@ AGENTS: Final = {
     ),
     "factory": AgentType(
         "droid",
-        ("FACTORY_API_KEY", "OPENAI_API_KEY", "FACTORY_MODEL"),
+        (
+            *("FACTORY_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "FACTORY_MODEL"),
+            *("OPENAI_BASE_URL", _ANTHROPIC_URL),
+        ),
         resumes=False,
         streams="message by message",
         usage="tokens",

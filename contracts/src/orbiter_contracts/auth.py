@@ -56,13 +56,15 @@ _GOOGLE: Final = GatewayVariables("google", "GOOGLE_GEMINI_BASE_URL", "GEMINI_AP
 GATEWAYS: Final[dict[str, tuple[GatewayVariables, ...]]] = {
     "claude": (_ANTHROPIC,),
     "codex": (_OPENAI,),
-    "factory": (),
+    "factory": (_OPENAI, _ANTHROPIC_KEY),
     "gemini": (_GOOGLE,),
     "opencode": (_ANTHROPIC_KEY, _OPENAI),
     "orbiter": (_ANTHROPIC, _OPENAI),
 }
 """Whose API an agent's CLI asks at another address; the first where the model names nobody's."""
 _ONLY_CLAUDE: Final = ("Bedrock", "OAuthToken")
+_NAMES_ITS_MODEL: Final = ("factory",)
+"""Agents whose CLI asks a gateway for no model but one that it is told of."""
 
 
 def ways(kind: str) -> tuple[AuthType, ...]:
@@ -201,11 +203,12 @@ class Auth(_Part):
         keys = agent.variables if agent else ()
         return frozenset((*self.variables(kind, None), *others, *keys))
 
-    def problem(self, kind: str, keys: str | None) -> str | None:
+    def problem(self, kind: str, keys: str | None, model: str | None) -> str | None:
         """Why an agent cannot go this way: field, value and next step; None when it can.
 
         Args:
             kind: The agent's type.
+            model: The model's name, if the spec has one.
             keys: Name of the Secret with API keys, if the spec has one.
         """
         field, known = "spec.agent.auth.type", ways(kind)
@@ -219,6 +222,11 @@ class Auth(_Part):
             return (
                 f"spec.agent.credentialsSecretRef is {keys!r}, and {field} {self.type!r}: keys are "
                 "no part of that way; leave one of the two out, here and in the profiles"
+            )
+        if self.gateway and kind in _NAMES_ITS_MODEL and not model:
+            return (
+                f"spec.agent.model is missing: {kind} has no model of its own at a gateway; write "
+                "the name that the gateway has for one"
             )
         return None
 

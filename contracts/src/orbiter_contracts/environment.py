@@ -10,7 +10,8 @@ GIT_WORKSPACE: Final = "GIT_WORKSPACE"
 """Tells those containers of the repository: a `GitWorkspace` as JSON."""
 CLONE: Final = "clone"
 PUSH: Final = "push"
-"""Arguments of the worker's image: which of those containers it is."""
+SKILLS: Final = "skills"
+"""Arguments of the worker's image: which of those containers it is, or the one for skills."""
 
 OF_AGENT_FIELDS: Final = (
     *("AGENT_TYPE", "AGENT_MODEL", "AGENT_MAX_TURNS", "AGENT_MAX_COST_USD", "AGENT_SYSTEM_PROMPT"),

@@ -34,7 +34,7 @@ def test_windows_runs_no_worker() -> None:
         ("claude", {}, r"ANTHROPIC_API_KEY is not set: .*or ANTHROPIC_AUTH_TOKEN"),
         ("claude", {"ANTHROPIC_API_KEY": ""}, "ANTHROPIC_API_KEY is not set"),
         ("codex", KEY, "OPENAI_API_KEY is not set"),
-        ("factory", KEY, "FACTORY_API_KEY is not set"),
+        ("factory", {}, "FACTORY_API_KEY is not set: .*or OPENAI_API_KEY"),
         ("orbiter", {}, "ANTHROPIC_API_KEY is not set"),
         ("claude", KEY, "as root.*IS_SANDBOX=1 AGENT_ENV=IS_SANDBOX"),
         ("claude", {**KEY, "IS_SANDBOX": "1"}, "as root"),

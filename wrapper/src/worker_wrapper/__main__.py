@@ -6,7 +6,8 @@ or another process has our name; 3 Redis was not to be had; 4 another process to
 143 asked to leave before anything had begun, or before an attempt was done that goes on elsewhere.
 
 `python -m worker_wrapper clone` and `… push` are the two containers of a pod that have the git
-credential: workspace/container.py. `--help` lists the variables.
+credential: workspace/container.py; `… skills` fetches skills: workspace/skills_container.py.
+`--help` lists the variables.
 """
 
 import os
@@ -40,6 +41,11 @@ def _run() -> int:
         from worker_wrapper.workspace import container
 
         return container.main(sys.argv[1], os.environ)
+
+    if sys.argv[1:] == ["skills"]:
+        from worker_wrapper.workspace import skills_container
+
+        return skills_container.main(os.environ)
 
     if {"-h", "--help"} & {*sys.argv[1:]}:
         from worker_wrapper.help_text import help_text

@@ -16,13 +16,14 @@ from orbiter_contracts.bounds import one_line
 from orbiter_contracts.environment import agent_environment
 from orbiter_contracts.mcp_servers import mcp_problem, secrets_of, told_of_mcp_servers
 from orbiter_operator.kube.models import NO_NAME, Agent, is_object_name
+from orbiter_operator.pods.git_skills import secrets_of_skills
 
 Object = dict[str, Any]
 WORKSPACE = "/workspace"
 _FILE = ("agent", "/run/agent", "agent.yaml")
 _INSTRUCTIONS = ("agent-instructions", "/run/agent-instructions", "instructions.md")
 """A volume, where it is mounted, and the file in it."""
-_SKILLS = "/run/agent-skills"
+SKILLS = "/run/agent-skills"
 _SHOWN = 200
 CREDENTIALS = {name: agent.variables for name, agent in AGENTS.items()}
 """Keys of `agent.credentialsSecretRef` that become variables of the worker, by agent type."""
@@ -58,7 +59,7 @@ def agent_variables(agent: Agent) -> list[Object]:
     elif files.instructions:
         values[INSTRUCTIONS_FILE] = "/".join(_INSTRUCTIONS[1:])
     if files.skills:
-        values[SKILLS_DIR] = _SKILLS
+        values[SKILLS_DIR] = SKILLS
     variables: list[Object] = [{"name": name, "value": value} for name, value in values.items()]
     if secret := agent.credentials_secret_ref:
         variables += [
@@ -89,7 +90,7 @@ def agent_volumes(agent: Agent) -> list[tuple[Object, str]]:
     """Volumes of the agent's ConfigMaps, and where each is mounted.
 
     Each skill has one of its own: a projected volume puts what it has of several ConfigMaps into
-    directories only where it is told their keys.
+    directories only where it is told their keys. Those of repositories are in `git_skills`.
 
     Args:
         agent: Which agent; it has no `agent_problems`.
@@ -106,11 +107,9 @@ def agent_volumes(agent: Agent) -> list[tuple[Object, str]]:
             config: Object = {"name": source.name, "items": items}
             found.append(({"name": name, "configMap": config}, path))
     for skill in files.skills:
-        volume = {
-            "name": f"agent-skill-{skill.name}",
-            "configMap": {"name": skill.config_map_ref.name},
-        }
-        found.append((volume, f"{_SKILLS}/{skill.name}"))
+        if named := skill.config_map_ref:
+            volume = {"name": f"agent-skill-{skill.name}", "configMap": {"name": named.name}}
+            found.append((volume, f"{SKILLS}/{skill.name}"))
     return found
 
 
@@ -123,13 +122,14 @@ def agent_problems(agent: Agent) -> Iterator[str]:
         if why:
             yield f"spec.agent.{why}"
             return
-    names = [*secrets_of(agent.mcp_servers)]
+    names = [*secrets_of(agent.mcp_servers), *secrets_of_skills(agent.skills)]
     files = read_agent_files(agent.instructions, agent.skills)
     if files.instructions and (source := files.instructions.config_map_key_ref):
         names.append(("instructions.configMapKeyRef.name", source.name))
     names += [
         (f"skills[{skill.name}].configMapRef.name", skill.config_map_ref.name)
         for skill in files.skills
+        if skill.config_map_ref
     ]
     for where, name in names:
         if not is_object_name(name):

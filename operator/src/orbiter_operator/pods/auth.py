@@ -73,7 +73,7 @@ def auth_problems(
         is_ours: Whether a Secret of this name is Orbiter's own.
     """
     auth, keys = agent.auth, agent.credentials_secret_ref
-    if problem := auth.problem(agent.type, keys.name if keys else None):
+    if problem := auth.problem(agent.type, keys.name if keys else None, agent.model):
         yield problem
         return
     if auth.secret:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.exit_codes import UNUSABLE, says_name_in_use
 from orbiter_operator.kube.models import KubeModel
+from orbiter_operator.pods import git_skills
 from orbiter_operator.pods.state import JobState, PodState
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 
@@ -23,6 +24,7 @@ STARTS_WITHIN = timedelta(seconds=60)  # a kubelet tells in Events alone that a 
 CRASHES_BEFORE_FAILED = 3
 """Restarts after which a worker that waits to be restarted again counts as failed."""
 _SIGKILL = 137
+_MEMORY = "the worker used more memory than its limit; raise it in spec.podTemplate"
 _NODE_SAYS = ("NodeLost", "NodeShutdown", "Shutdown", "Terminated")
 """Reasons of a pod whose node has gone or is shutting down."""
 
@@ -246,11 +248,7 @@ def _out_of_memory(pod: PodState) -> bool:
 def _from_pod(pod: PodState) -> Explanation | None:
     detail = pod.exit_message
     if pod.exit_reason == "OOMKilled":
-        return Explanation(
-            reason="OOMKilled",
-            message="the worker used more memory than its limit; raise it in spec.podTemplate",
-            detail=detail,
-        )
+        return Explanation(reason="OOMKilled", message=_MEMORY, detail=detail)
     if pod.reason == "Evicted" or pod.disruption:
         why = pod.message or pod.disruption
         return Explanation(
@@ -261,16 +259,23 @@ def _from_pod(pod: PodState) -> Explanation | None:
     if pod.exit_code is not None and pod.exit_code != 0:
         killed = " (SIGKILL)" if pod.exit_code == _SIGKILL else ""
         last = detail.strip().splitlines()[-1] if detail.strip() else pod.exit_reason
-        if says_name_in_use(pod.exit_code, detail):
-            return Explanation(reason="WorkerNameInUse", message=one_line(last), detail=detail)
-        if pod.exit_code == UNUSABLE:
-            return Explanation(reason="WorkerMisconfigured", message=one_line(last), detail=detail)
+        if own := _own_word(pod):
+            return Explanation(reason=own, message=one_line(last), detail=detail)
         return Explanation(
             reason="WorkerCrashed",
             message=one_line(f"the worker ended with exit code {pod.exit_code}{killed}: {last}"),
             detail=detail,
         )
     return None
+
+
+def _own_word(pod: PodState) -> str | None:
+    """The reason that a container's own last words give, where they do."""
+    if pod.exit_of == git_skills.CONTAINER:
+        return "SkillsError"
+    if says_name_in_use(pod.exit_code, pod.exit_message):
+        return "WorkerNameInUse"
+    return "WorkerMisconfigured" if pod.exit_code == UNUSABLE else None
 
 
 def node_lost(pod: PodState) -> Explanation:
@@ -282,19 +287,13 @@ def node_lost(pod: PodState) -> Explanation:
 
 
 def _crash_loop(pod: PodState) -> Problem:
-    lines = pod.exit_message.strip().splitlines()
-    last = lines[-1] if lines else pod.exit_reason or "nothing says why"
+    last = [pod.exit_reason or "nothing says why", *pod.exit_message.strip().splitlines()][-1]
     lasting = pod.restarts >= CRASHES_BEFORE_FAILED
-    if says_name_in_use(pod.exit_code, pod.exit_message):
-        # The other process may end at any moment, and the container is started again until then.
-        return Problem(reason="WorkerNameInUse", message=one_line(last), lasting=lasting)
-    if pod.exit_code == UNUSABLE:
-        return Problem(reason="WorkerMisconfigured", message=one_line(last), lasting=True)
+    if own := _own_word(pod):
+        # Another process may end, a repository answer: the container is started again until then.
+        lasting = own == "WorkerMisconfigured" or (own == "WorkerNameInUse" and lasting)
+        return Problem(reason=own, message=one_line(last), lasting=lasting)
     if pod.exit_reason == "OOMKilled":
-        text = "the worker used more memory than its limit; raise it in spec.podTemplate"
-        return Problem(reason="OOMKilled", message=text, lasting=lasting)
-    text = (
-        f"the worker has crashed {pod.restarts + 1} times, last with exit code "
-        f"{pod.exit_code}: {last}"
-    )
-    return Problem(reason="WorkerCrashed", message=one_line(text), lasting=lasting)
+        return Problem(reason="OOMKilled", message=_MEMORY, lasting=lasting)
+    text = f"the worker has crashed {pod.restarts + 1} times, last with exit code {pod.exit_code}"
+    return Problem(reason="WorkerCrashed", message=one_line(f"{text}: {last}"), lasting=lasting)

@@ -21,6 +21,7 @@ from orbiter_operator.pods.allowlist import template_error
 from orbiter_operator.pods.auth import auth_problems
 from orbiter_operator.pods.auth import role_error as role_error
 from orbiter_operator.pods.git_containers import shared_volumes
+from orbiter_operator.pods.git_skills import secrets_of_skills
 from orbiter_operator.pods.installation import overrides
 from orbiter_operator.pods.overlay import DEEPEST, MERGE_KEYS, every_field
 from orbiter_operator.pods.template import IDENTITY, Object, WorkerDefaults, lay_over
@@ -110,7 +111,7 @@ def _installation_errors(
     )
     pod: Object = lay_over(agent, workspace, {}, defaults, fixed)["spec"]
     yield from _worker(agent, pod)
-    yield from (_sentence(*each) for each in shared_volumes(workspace, pod))
+    yield from (_sentence(*each) for each in shared_volumes(agent, workspace, pod))
 
 
 def _digest(agent: Agent, workspace: Workspace, *templates: Object | None) -> bytes:
@@ -141,9 +142,8 @@ def _pod_error(
     pod = lay_over(agent, workspace, overlay, defaults._replace(pod_template=None))["spec"]
     trusted = pod.get("serviceAccountName") in defaults.allowed_service_accounts
     found = next(_account(pod, defaults, trusted=trusted), None) or next(_worker(agent, pod), None)
-    shared = (_sentence(*each) for each in shared_volumes(workspace, pod))
-    found = found or next(shared, None)
-    return found or next(_everywhere(pod, defaults, trusted=trusted), None)
+    shared = (_sentence(*each) for each in shared_volumes(agent, workspace, pod))
+    return found or next(shared, None) or next(_everywhere(pod, defaults, trusted=trusted), None)
 
 
 def _named_secrets(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Iterator[str]:
@@ -153,7 +153,7 @@ def _named_secrets(agent: Agent, workspace: Workspace, defaults: WorkerDefaults)
         where = f"spec.agent.env[{item.get('name')}].valueFrom.secretKeyRef.name"
         if is_ours(reference.get("name"), defaults):
             yield _secret(where, reference["name"])
-    for where, name in secrets_of(agent.mcp_servers):
+    for where, name in (*secrets_of(agent.mcp_servers), *secrets_of_skills(agent.skills)):
         if is_ours(name, defaults):
             yield _secret(f"spec.agent.{where}", name)
     if (secret := agent.credentials_secret_ref) and is_ours(secret.name, defaults):

@@ -7,8 +7,10 @@ from datetime import datetime
 from typing import Any, Literal
 
 from orbiter_contracts.queues import PREFIX
+from orbiter_contracts.skills import FetchedSkill, read_fetched
 from orbiter_operator.kube.models import Frozen
 from orbiter_operator.kube.names import KUEUE_QUEUE, WORKER, label_of, parse_time
+from orbiter_operator.pods import git_skills
 
 LOST_AFTER_SECONDS = 30.0
 """A pod that is still there so long after its grace period has a node that no longer answers."""
@@ -48,7 +50,8 @@ class PodState(Frozen):
     """A worker's pod, as far as it explains why the worker does or does not run.
 
     `waiting_*`, `exit_*`: of the worker's container or of another one that holds it up; `exit_*`
-    also of the run before the present one. `ran_since` is when a container began that has ended.
+    also of the run before the present one, and `exit_of` is its name. `skills` are those that were
+    fetched, as the container says that did. `ran_since` is when a container began that has ended.
     `owner` is the uid of the AgentTask or POSession, `job` that of the attempt's Job,
     `replica_set` the name of a session's ReplicaSet,
     `redis_secret` the Secret that its worker's Redis URL is of. Times are those of the kubelet, in
@@ -77,6 +80,8 @@ class PodState(Frozen):
     waiting_since: datetime | None = None
     running_since: datetime | None = None
     ran_since: datetime | None = None
+    exit_of: str = ""
+    skills: tuple[FetchedSkill, ...] = ()
     exit_reason: str = ""
     exit_code: int | None = None
     exit_message: str = ""
@@ -192,6 +197,7 @@ def pod_state(
         deleted_at=parse_time(meta.get("deletionTimestamp")),
         node=(obj.get("spec") or {}).get("nodeName", ""),
         redis_secret=_redis_secret(obj.get("spec") or {}),
+        skills=_skills(status),
         **found,
     )
 
@@ -199,6 +205,14 @@ def pod_state(
 def _redis_secret(spec: dict[str, Any]) -> str:
     source = _worker_variable(spec, "REDIS_URL").get("valueFrom") or {}
     return str((source.get("secretKeyRef") or {}).get("name", ""))
+
+
+def _skills(status: dict[str, Any]) -> tuple[FetchedSkill, ...]:
+    for item in status.get("initContainerStatuses") or ():
+        ended = (item.get("state") or {}).get("terminated") or {}
+        if item["name"] == git_skills.CONTAINER and ended.get("exitCode") == 0:
+            return read_fetched(ended.get("message"))
+    return ()
 
 
 def _containers(status: dict[str, Any]) -> list[dict[str, Any]]:
@@ -228,9 +242,10 @@ def _container(item: dict[str, Any]) -> dict[str, Any]:
         found["waiting_message"] = waiting.get("message", "")
     if running is not None:
         found["running_since"] = parse_time(running.get("startedAt"))
-    if ended:
+    if ended and item["name"] != git_skills.CONTAINER:  # no work has begun with it
         found["ran_since"] = parse_time(ended.get("startedAt"))
     if ended := ended or (item.get("lastState") or {}).get("terminated"):
+        found["exit_of"] = item["name"]
         found["exit_reason"] = ended.get("reason", "")
         found["exit_code"] = ended.get("exitCode")
         found["exit_message"] = ended.get("message", "")

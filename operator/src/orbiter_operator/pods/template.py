@@ -17,6 +17,7 @@ from orbiter_operator.kube.names import SESSION_SECRETS, WORKER
 from orbiter_operator.pods import overlay as laid
 from orbiter_operator.pods.agent import (
     CREDENTIALS,
+    SKILLS,
     WORKSPACE,
     agent_variables,
     agent_volumes,
@@ -30,6 +31,7 @@ from orbiter_operator.pods.git_containers import (
     git_environment,
     git_volumes,
 )
+from orbiter_operator.pods.git_skills import skill_mounts, skill_volumes
 from orbiter_operator.pods.overlay import (
     merge,
     with_defaults,
@@ -173,7 +175,7 @@ def worker_template(
     for container in merged["spec"]["containers"]:
         if container["name"] == WORKER:
             container["env"] = _identified(agent, container, identity)
-            if init := git_containers(workspace, container):
+            if init := git_containers(agent, workspace, container):
                 others = merged["spec"].get("initContainers") or []
                 merged["spec"]["initContainers"] = [*others, *init]
     if defaults.redis_ca_key:
@@ -249,6 +251,7 @@ def _container(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> 
         mounts.append({**HANDOVER_MOUNT, "readOnly": True})
     for volume, path in agent_volumes(agent):
         mounts.append({"name": volume["name"], "mountPath": path, "readOnly": True})
+    mounts += skill_mounts(agent.skills, SKILLS)
     return {
         "name": WORKER,
         "image": defaults.images[agent.type],
@@ -271,4 +274,4 @@ def _volumes(agent: Agent, workspace: Workspace) -> list[Object]:
         place = {"name": "workspace", "persistentVolumeClaim": workspace.persistent_volume_claim}
     volumes: list[Object] = [{"name": name, "emptyDir": {}} for name in ("home", "tmp")]
     own = [volume for volume, _ in agent_volumes(agent)]
-    return [*volumes, place, *git_volumes(workspace), *own]
+    return [*volumes, place, *git_volumes(workspace), *own, *skill_volumes(agent.skills)]

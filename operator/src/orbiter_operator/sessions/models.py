@@ -13,6 +13,7 @@ from orbiter_contracts import POState
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.notify import Sinks
 from orbiter_contracts.queues import BARE, Keys
+from orbiter_contracts.skills import FetchedSkills
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.budgets.models import Budgeted
 from orbiter_operator.kube.models import (
@@ -107,14 +108,14 @@ class SessionStatus(Status):
     usage: TaskUsage | None = None
     unpriced: int | None = None
     profile: ProfileStatus | None = None
+    skills: FetchedSkills | None = None
     notify: Sinks | None = None
     notify_since: Time | None = None
 
 
 Object = dict[str, Any]
 _WORKER_ID = re.compile(r"[A-Za-z0-9._-]+")
-_LONGEST_WORKER_ID = 128
-_SHOWN = 80
+_LONGEST_WORKER_ID, _SHOWN = 128, 80
 
 
 class DeploymentState(Frozen):
@@ -252,8 +253,7 @@ class ObservedSession(Frozen):
 
 def deployment_of_session(obj: Object) -> DeploymentState | None:
     """Read a Deployment; None when it is no session's, whatever its labels say."""
-    meta = obj["metadata"]
-    owner = owner_of(obj, "POSession")
+    meta, owner = obj["metadata"], owner_of(obj, "POSession")
     if owner is None or not meta["name"] == owner[0] == label_of(obj, SESSION):
         return None
     return DeploymentState(

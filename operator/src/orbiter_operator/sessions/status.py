@@ -80,6 +80,8 @@ def write(observed: ObservedSession, now: datetime, view: View, replicas: int) -
     }
     if not observed.unprofiled:
         changes["profile"] = ProfileStatus.of(observed.profile) if observed.profile else None
+    if observed.pod is not None and observed.pod.began:
+        changes["skills"] = observed.pod.skills or None
     changes |= _receivers(observed, now)
     queue = observed.queue
     if queue is not None:

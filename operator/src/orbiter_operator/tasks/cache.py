@@ -30,6 +30,7 @@ Object = dict[str, Any]
 KIND = "AgentTask"
 _ORDINARY = {
     *("job", "node", "image", "restarts", "exit_reason", "exit_code", "exit_message"),
+    *("exit_of", "skills"),
     *("running_since", "ran_since", "redis_secret", "scheduled_at"),
 }
 START_IN_VAIN = (

@@ -17,6 +17,7 @@ from orbiter_contracts.bounds import MAX_STATUS_LINE, one_line
 from orbiter_contracts.notify import Sinks
 from orbiter_contracts.outcome import Outcome, Result
 from orbiter_contracts.retry import RetryPolicy
+from orbiter_contracts.skills import FetchedSkills
 from orbiter_contracts.stored_transcripts import TranscriptReport
 from orbiter_contracts.usage import TaskUsage
 from orbiter_operator.kube.models import (
@@ -254,6 +255,7 @@ class TaskStatus(Status):
     checkpoint: CheckpointStatus | None = None
     artifacts: ArtifactsStatus | None = None
     transcript: TranscriptStatus | None = None
+    skills: FetchedSkills | None = None
     notify: Sinks | None = None
 
     def works(self, attempt: int) -> bool:

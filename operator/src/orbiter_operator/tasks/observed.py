@@ -225,8 +225,10 @@ def identity(observed: Observed, attempt: int) -> dict[str, Any]:
     job = name_of_job(observed, attempt)
     same = observed.status.attempts == attempt
     keys = attempt_of(observed, attempt).keys
+    skills = pods[-1].skills if pods else ()
     return {
         "attempts": attempt,
+        "skills": skills or (observed.status.skills if same else None),
         "request_id": message_id(observed, attempt),
         "job_name": job,
         "worker_id": worker_id(observed.namespace, job),

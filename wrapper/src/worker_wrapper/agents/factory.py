@@ -12,13 +12,24 @@ from worker_wrapper.agents.mcp import Variables, usual
 from worker_wrapper.process.command import Command, Outcome
 from worker_wrapper.process.output_buffer import OutputBuffer
 
-_WITH_SERVERS = (
+_SERVERS, _SETTINGS = "mcp.json", "settings.json"
+_WITH_FILES = (
     'h="$HOME/.worker-wrapper/factory"; d="$h/.factory"; mkdir -p "$d" "$HOME/.factory/sessions"; '
-    'for f in "$HOME/.factory/"*; do ln -sfn "$f" "$d/"; done; rm -f "$d/mcp.json"; '
-    'printf %s "$1" > "$d/mcp.json" && shift && FACTORY_HOME_OVERRIDE="$h" exec droid "$@"'
+    f'rm -f "$d/{_SERVERS}" "$d/{_SETTINGS}"; '
+    'for f in "$HOME/.factory/"*; do ln -sfn "$f" "$d/"; done; '
+    'while [ "$1" != -- ]; do '
+    'rm -f "$d/$1" && printf %s "$2" > "$d/$1" && shift 2 || exit 1; done; '
+    'shift; FACTORY_HOME_OVERRIDE="$h" exec droid "$@"'
 )
-"""It reads of MCP servers in a file of its home alone. That is a home of its own, to be in nobody's
-way where the worker has a person's; all else there is what is in the usual one."""
+"""It reads of MCP servers and of models of one's own in files of its home alone. That is a home of
+its own, to be in nobody's way where the worker has a person's; all else there is what is in the
+usual one."""
+_OWN_MODEL = "custom:worker"
+_VENDORS = {
+    "openai": ("OPENAI", "generic-chat-completion-api"),
+    "anthropic": ("ANTHROPIC", "anthropic"),
+}
+"""How the variables of a vendor's API begin, and what droid calls that API."""
 
 
 class Factory:
@@ -26,8 +37,8 @@ class Factory:
 
     name = "factory"
     program = "droid"
-    credentials = ("FACTORY_API_KEY", "OPENAI_API_KEY")
-    passes = ("FACTORY_MODEL", "FACTORY_API_BASE_URL")
+    credentials = ("FACTORY_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+    passes = ("FACTORY_MODEL", "FACTORY_API_BASE_URL", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
     session_paths = (".factory/sessions",)
     home_variable = None
     instructions_path = ".factory/AGENTS.md"
@@ -38,10 +49,15 @@ class Factory:
     def build(self, turn: Turn) -> Command:
         """Say which process runs this turn."""
         given = Variables()
-        servers = json.dumps({"mcpServers": usual(turn.mcp, given)})
-        start = ("sh", "-c", _WITH_SERVERS, self.program, servers) if turn.mcp else (self.program,)
+        model, files = turn.options.model or turn.environ.get("FACTORY_MODEL"), []
+        if turn.mcp:
+            files += [_SERVERS, json.dumps({"mcpServers": usual(turn.mcp, given)})]
+        if own := _own_model(model, turn.environ):
+            model = _OWN_MODEL
+            files += [_SETTINGS, json.dumps({"customModels": [own]})]
+        start = ("sh", "-c", _WITH_FILES, self.program, *files, "--") if files else (self.program,)
         flags = {
-            "-m": turn.options.model or turn.environ.get("FACTORY_MODEL"),
+            "-m": model,
             "--append-system-prompt": turn.options.system_prompt,
             # `-s` ends without a word and exit code 1; a fork continues the conversation just as
             # well, under a new id that is reported back.
@@ -116,6 +132,30 @@ class Factory:
 
 
 AGENT = Factory()
+
+
+def _own_model(wanted: str | None, environ: Mapping[str, str]) -> dict[str, Any] | None:
+    """A model at an address of one's own, as its settings have one; None: it is Factory's.
+
+    It asks such a model without Factory. What `apiKey` names it takes of its environment.
+    """
+    if wanted is None or wanted.startswith("custom:"):
+        return None  # of settings that the home has already
+    vendor, _, model = wanted.partition("/")
+    known = (vendor,) if vendor in _VENDORS and model else tuple(_VENDORS)
+    for each in known:
+        begin, api = _VENDORS[each]
+        if url := environ.get(f"{begin}_BASE_URL", "").rstrip("/"):
+            return {
+                "id": _OWN_MODEL,
+                "model": model if known == (vendor,) else wanted,
+                "displayName": wanted,
+                # To Anthropic's address it adds the version itself.
+                "baseUrl": url.removesuffix("/v1") if each == "anthropic" else url,
+                "apiKey": f"${{{begin}_API_KEY}}",
+                "provider": api,
+            }
+    return None
 
 
 def _completion(stdout: OutputBuffer) -> dict[str, Any] | None:

@@ -1,21 +1,21 @@
 """What an agent is given as files of its user: instructions, and skills.
 
-They are put into its HOME before each turn: what the mounted ConfigMaps say now, and nothing that
-they said before. Files of these names in the workspace are the repository's and stay as they are.
+They are put into its HOME before each turn: what the mounted volumes have now, and nothing that
+they had before. Files of these names in the workspace are the repository's and stay as they are.
 An agent whose CLI has no such place is told of them in words.
 """
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from orbiter_contracts.agent_files import (
-    INSTRUCTIONS_FILE,
-    MAX_INSTRUCTIONS_BYTES,
+from orbiter_contracts.agent_files import INSTRUCTIONS_FILE, MAX_INSTRUCTIONS_BYTES
+from orbiter_contracts.skills import (
     MAX_SKILL_BYTES,
+    MAX_SKILL_DEPTH,
     MAX_SKILL_FILES,
     MAX_SKILLS,
     SKILL,
@@ -29,8 +29,18 @@ _MARK: Final = ".orbiter-skill"
 """Is in each directory that is ours."""
 _DESCRIPTION: Final = re.compile(r"^description:[ \t]*(.{1,300})", re.MULTILINE)
 _READ_ONLY: Final = 0o444
+_RUNS: Final = 0o555
 
-Files = dict[str, bytes]
+
+class File(NamedTuple):
+    """A file of a skill."""
+
+    content: bytes
+    mode: int = _READ_ONLY
+
+
+Files = dict[str, File]
+"""By their paths below the skill's directory."""
 
 
 def put_into_home(agent: Agent, options: AgentOptions, environ: Mapping[str, str]) -> str:
@@ -83,19 +93,38 @@ def _skills(directory: Path | None) -> dict[str, Files]:
 
 
 def _skill(directory: Path) -> Files:
-    """Its files. Names that begin with two dots are those of the volume itself."""
+    """Its files."""
     files: Files = {}
     size = 0
-    for path in sorted(directory.iterdir())[:MAX_SKILL_FILES]:
-        if path.is_file() and not path.name.startswith(".."):
-            with path.open("rb") as file:
-                files[path.name] = file.read(MAX_SKILL_BYTES)
-            size += len(files[path.name])
+    for path in _files(directory):
+        with path.open("rb") as file:
+            runs = os.fstat(file.fileno()).st_mode & 0o100
+            content = file.read(MAX_SKILL_BYTES - size + 1)
+        name = path.relative_to(directory).as_posix()
+        files[name] = File(content, _RUNS if runs else _READ_ONLY)
+        size += len(content)
+        if size > MAX_SKILL_BYTES or len(files) > MAX_SKILL_FILES:
+            what = (
+                f"{MAX_SKILL_BYTES} bytes" if size > MAX_SKILL_BYTES else f"{len(files) - 1} files"
+            )
+            raise ValueError(f"agent.skills: {directory.name} has more than {what}")
     if SKILL not in files:
         raise ValueError(f"agent.skills: {directory.name} has no {SKILL}; give it that key")
-    if size > MAX_SKILL_BYTES:
-        raise ValueError(f"agent.skills: {directory.name} has more than {MAX_SKILL_BYTES} bytes")
     return files
+
+
+def _files(directory: Path, depth: int = 0) -> Iterator[Path]:
+    """The files below it. Names that begin with two dots are those of the volume itself.
+
+    A ConfigMap's files are links into such a directory; no link to a directory is followed.
+    """
+    for path in sorted(directory.iterdir()):
+        if path.name.startswith(".."):
+            continue
+        if path.is_file():
+            yield path
+        elif path.is_dir() and not path.is_symlink() and depth < MAX_SKILL_DEPTH:
+            yield from _files(path, depth + 1)
 
 
 def _place(
@@ -136,8 +165,9 @@ def _directories(place: tuple[Path, tuple[str, ...]], skills: Mapping[str, Files
             below.remove(root, (*parts, name))
     for name, files in skills.items():
         below.remove(root, (*parts, name))
-        for file, content in {**files, _MARK: b""}.items():
-            below.write(root, (*parts, name, file), BytesIO(content), _READ_ONLY, 0)
+        for path, file in {**files, _MARK: File(b"")}.items():
+            where = (*parts, name, *path.split("/"))
+            below.write(root, where, BytesIO(file.content), file.mode, 0)
 
 
 def _known(root: Path, parts: tuple[str, ...]) -> list[str]:
@@ -151,7 +181,7 @@ def _known(root: Path, parts: tuple[str, ...]) -> list[str]:
 def _in_words(skills: Mapping[str, Files], directory: Path) -> str:
     lines = []
     for name, files in skills.items():
-        found = _DESCRIPTION.search(files[SKILL].decode("utf-8", "replace"))
+        found = _DESCRIPTION.search(files[SKILL].content.decode("utf-8", "replace"))
         about = f": {found[1].strip()}" if found else ""
         lines.append(f"- {directory / name / SKILL}{about}")
     return "Read one of these files when its task is at hand:\n" + "\n".join(lines)

@@ -38,6 +38,7 @@ _SAFE = {
     # The mount belongs to root; what is in it, to us.
     "safe.directory": "*",
 }
+_OPTIONS = tuple(word for item in _SAFE.items() for word in ("-c", "=".join(item)))
 _SAFE_ENV = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -105,12 +106,29 @@ class Git:
         Raises:
             GitError: It failed, took too long or was stopped.
         """
-        options = [word for item in _SAFE.items() for word in ("-c", "=".join(item))]
         if self.beside:
-            return await self._beside(verb, (*options, *at, verb, *args), stdin, workdir)
+            return await self._beside(verb, (*_OPTIONS, *at, verb, *args), stdin, workdir)
+        said = await self.read(verb, *args, workdir=workdir, at=at, env=env, stdin=stdin)
+        return said.decode("utf-8", "replace")
+
+    async def read(
+        self,
+        verb: str,
+        *args: str,
+        workdir: Path,
+        at: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        most: int = _OUTPUT_BYTES,
+    ) -> bytes:
+        """The same, and the first `most` bytes that it printed, as they are.
+
+        Raises:
+            GitError: It failed, took too long or was stopped.
+        """
         try:
             outcome = await run(
-                Command(("git", *options, *at, verb, *args), stdin),
+                Command(("git", *_OPTIONS, *at, verb, *args), stdin),
                 env={**self._environment(), **(env or {})},
                 workdir=workdir,
                 timeout_seconds=self.timeout_seconds,
@@ -122,7 +140,7 @@ class Git:
         try:
             if outcome.exit_code != 0 or outcome.timed_out or outcome.interrupted:
                 raise GitError(f"git {verb}: {_why(outcome)}")
-            return outcome.stdout.read(0, _OUTPUT_BYTES).decode("utf-8", "replace")
+            return outcome.stdout.read(0, most)
         finally:
             outcome.stdout.close()
 
@@ -247,7 +265,7 @@ def _ssh_command(host: str, directory: Path) -> str:
     for file, what in ((key, f"the private key for {host}"), (known_hosts, _HOST_KEYS % host)):
         if not file.is_file():
             raise GitError(
-                f"the Secret with the git credentials (workspace.git.credentialsSecretRef) has no "
+                f"the Secret with the git credentials (git.credentialsSecretRef) has no "
                 f"{file.name}: add it, {what}"
             )
     hosts = [f"-oUserKnownHostsFile={known_hosts}", "-oStrictHostKeyChecking=yes"]

@@ -36,16 +36,20 @@ class Start:
     branch: str | None
 
 
-def check(git: GitWorkspace) -> None:
+def check(git: GitWorkspace, field: str = "workspace.git") -> None:
     """Refuse what git would misunderstand, and credentials where everyone could read them.
+
+    Args:
+        git: The repository.
+        field: Whose it is, as the spec has it.
 
     Raises:
         WorkspaceError: The URL, ref or branch cannot be used. Never repeats a URL with credentials.
     """
     for what, name in (("ref", git.ref), ("branch", git.branch)):
         if name is not None and _NO_REF.search(name):
-            raise WorkspaceError(f"workspace.git.{what} {name!r} is not a name git allows")
-    _check_url(git.url)
+            raise WorkspaceError(f"{field}.{what} {name!r} is not a name git allows")
+    _check_url(git.url, field)
 
 
 def read_remote(listing: str) -> Remote:
@@ -131,19 +135,19 @@ def ssh_host(url: str) -> str | None:
     return parts.hostname if parts.scheme == "ssh" else None
 
 
-def _check_url(url: str) -> None:
+def _check_url(url: str, field: str) -> None:
     if _SCP_LIKE.fullmatch(url) or re.fullmatch(r"/[^\x00-\x20]+", url):
         return
     try:
         parts = urlsplit(url)
         user, password = parts.username, parts.password
     except ValueError:
-        raise WorkspaceError("workspace.git.url is not a URL") from None
+        raise WorkspaceError(f"{field}.url is not a URL") from None
     if password is not None or (user is not None and parts.scheme in ("http", "https")):
         raise WorkspaceError(
-            "workspace.git.url has credentials in it, where everyone can read them: put them into "
-            "a Secret and name it in workspace.git.credentialsSecretRef"
+            f"{field}.url has credentials in it, where everyone can read them: put them into "
+            f"a Secret and name it in {field}.credentialsSecretRef"
         )
     if parts.scheme not in _SCHEMES or re.search(r"[\x00-\x20]", url):
         known = ", ".join(f"{scheme}://" for scheme in _SCHEMES)
-        raise WorkspaceError(f"workspace.git.url {url!r} must begin with one of {known}")
+        raise WorkspaceError(f"{field}.url {url!r} must begin with one of {known}")

@@ -31,7 +31,8 @@ WAITING_FOR_A_BUDGET = ("BudgetExceeded", "BudgetInvalid")
 WAITING_IN_LINE = ("ConcurrencyLimit", "WaitingForConcurrencyKey", *WAITING_FOR_A_BUDGET)
 _TRY_LATER = (403, 409)
 """Refusals that pass: a quota, a missing permission, a name that an old Job still holds."""
-_NEVER_RAN = ("JobRejected", "ImagePullFailed", "WorkerMisconfigured", "WorkerNameInUse")
+_UNFIT = ("WorkerMisconfigured", "WorkerNameInUse")
+_NEVER_RAN = ("JobRejected", "ImagePullFailed", "SkillsError", *_UNFIT)
 
 
 def write(
@@ -109,8 +110,7 @@ def write(
 
 def last_checkpoint(observed: Observed, attempt: int) -> Checkpoint | None:
     """The attempt's latest checkpoint, if Redis was asked."""
-    record = observed.record_of(attempt)
-    return record.checkpoint if record else None
+    return record.checkpoint if (record := observed.record_of(attempt)) else None
 
 
 def goes_on(observed: Observed, attempt: int) -> bool:

@@ -30,7 +30,7 @@ def along_its_way(manifest: Manifest, own: dict[str, str]) -> dict[str, str]:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(("spec.agent.auth", *(str(part) for part in first["loc"])))
         raise UsageError(f"{where}: {first['msg']}") from None
-    if problem := auth.problem(kind, keys):
+    if problem := auth.problem(kind, keys, agent.get("model")):
         raise UsageError(problem)
     if auth.bedrock:
         raise UsageError(_NO_CLUSTER)
