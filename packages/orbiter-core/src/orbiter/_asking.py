@@ -3,8 +3,7 @@
 `orbiter.approval` has `ask_person` and `PersonNeeded` among its words.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Annotated
 
@@ -38,7 +37,7 @@ class Asked(BaseModel):
         edited: Arguments that a person gave in the place of the model's.
     """
 
-    model_config = {"frozen": True, "extra": "forbid"}
+    model_config = {"frozen": True, "extra": "forbid", "defer_build": True}
 
     question: Text = ""
     replies: Annotated[dict[Text, Text | None], Field(max_length=MOST_QUESTIONS)] = {}
@@ -72,14 +71,19 @@ _NOBODY = Person({})
 _person: ContextVar[Person] = ContextVar("orbiter_person", default=_NOBODY)
 
 
-@contextmanager
-def person_with(replies: Mapping[str, str | None] | None) -> Iterator[None]:
+class person_with:  # noqa: N801 - used like a function; each call of a tool pays for it
     """Have what runs inside know these replies."""
-    token = _person.set(Person(replies) if replies else _NOBODY)
-    try:
-        yield
-    finally:
-        _person.reset(token)
+
+    __slots__ = ("_person", "_token")
+
+    def __init__(self, replies: Mapping[str, str | None] | None) -> None:
+        self._person = Person(replies) if replies else _NOBODY
+
+    def __enter__(self) -> None:
+        self._token = _person.set(self._person)
+
+    def __exit__(self, *_: object) -> None:
+        _person.reset(self._token)
 
 
 def person() -> Person:

@@ -63,7 +63,8 @@ Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class _Message(BaseModel):
-    model_config = {"frozen": True, "extra": "ignore"}
+    # few runs ask anybody, so the others do not wait for these validators
+    model_config = {"frozen": True, "extra": "ignore", "defer_build": True}
 
 
 class InputCall(_Message):

@@ -54,10 +54,11 @@ def require_method(value: Any, names: str, where: str, give: str) -> None:
     Raises:
         OrbiterError: It has none.
     """
-    if isinstance(value, type) or not any(
-        callable(getattr(value, name, None)) for name in names.split()
-    ):
-        raise OrbiterError(f"{where} got {shown(value)}: give {give}")
+    if not isinstance(value, type):
+        for name in names.split():
+            if callable(getattr(value, name, None)):
+                return
+    raise OrbiterError(f"{where} got {shown(value)}: give {give}")
 
 
 def require_name(value: Any, where: str) -> None:

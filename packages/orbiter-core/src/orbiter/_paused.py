@@ -47,7 +47,7 @@ class Paused(BaseModel):
         asked: What calls have asked a person while they ran, by the call's id.
     """
 
-    model_config = {"frozen": True, "extra": "forbid"}
+    model_config = {"frozen": True, "extra": "forbid", "defer_build": True}
 
     version: Literal[1] = 1
     id: str = Field(pattern="^[0-9a-f]{32}$")

@@ -10,30 +10,29 @@ from orbiter._usage import Usage
 from orbiter.parts import ResultParts
 
 
-class TextEvent(BaseModel):
-    """A piece of the model's text."""
+class _Event(BaseModel):
+    # a run that nobody listens to makes none, so it does not wait for their validators either
+    model_config = {"frozen": True, "defer_build": True}
 
-    model_config = {"frozen": True}
+
+class TextEvent(_Event):
+    """A piece of the model's text."""
 
     type: Literal["text"] = "text"
     text: str
     agent_name: str = ""
 
 
-class ThinkingEvent(BaseModel):
+class ThinkingEvent(_Event):
     """A piece of what the model thinks, if its vendor shows it; it is no part of the answer."""
-
-    model_config = {"frozen": True}
 
     type: Literal["thinking"] = "thinking"
     text: str
     agent_name: str = ""
 
 
-class ToolCallEvent(BaseModel):
+class ToolCallEvent(_Event):
     """The model asked for a tool; it starts after the reader has seen this event."""
-
-    model_config = {"frozen": True}
 
     type: Literal["tool_call"] = "tool_call"
     tool_name: str
@@ -42,10 +41,8 @@ class ToolCallEvent(BaseModel):
     agent_name: str = ""
 
 
-class ToolResultEvent(BaseModel):
+class ToolResultEvent(_Event):
     """A tool answered, with images and documents in `parts` if there are any, or failed."""
-
-    model_config = {"frozen": True}
 
     type: Literal["tool_result"] = "tool_result"
     tool_name: str
@@ -56,20 +53,16 @@ class ToolResultEvent(BaseModel):
     parts: ResultParts = Field(default=(), exclude_if=not_)
 
 
-class StepEvent(BaseModel):
+class StepEvent(_Event):
     """A model call begins; `step` counts from 1 over the whole run."""
-
-    model_config = {"frozen": True}
 
     type: Literal["step"] = "step"
     step: int
     agent_name: str = ""
 
 
-class UsageEvent(BaseModel):
+class UsageEvent(_Event):
     """Tokens one model call took, and the model that answered, "provider:name", if it is known."""
-
-    model_config = {"frozen": True}
 
     type: Literal["usage"] = "usage"
     usage: Usage
@@ -77,30 +70,24 @@ class UsageEvent(BaseModel):
     agent_name: str = ""
 
 
-class HandoffEvent(BaseModel):
+class HandoffEvent(_Event):
     """The conversation moved from `agent_name` to the agent `target`."""
-
-    model_config = {"frozen": True}
 
     type: Literal["handoff"] = "handoff"
     target: str
     agent_name: str = ""
 
 
-class InputRequestEvent(BaseModel):
+class InputRequestEvent(_Event):
     """A call waits for a person; when all of its step that do not wait have run, the run ends."""
-
-    model_config = {"frozen": True}
 
     type: Literal["input_request"] = "input_request"
     request: InputRequest
     agent_name: str = ""
 
 
-class ErrorEvent(BaseModel):
+class ErrorEvent(_Event):
     """The run failed; the stream raises the error itself right after this event."""
-
-    model_config = {"frozen": True}
 
     type: Literal["error"] = "error"
     error: str

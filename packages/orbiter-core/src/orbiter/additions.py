@@ -76,7 +76,7 @@ def with_added(messages: Sequence[Message], text: str) -> list[Message]:
     block = marked(text)
     for at in range(len(found) - 1, -1, -1):
         message = found[at]
-        if isinstance(message, UserMessage | ToolResult):
+        if isinstance(message, (UserMessage, ToolResult)):
             found[at] = _with_block(message, block)
             return found
         if not isinstance(message, AssistantMessage):

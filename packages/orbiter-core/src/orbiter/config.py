@@ -95,7 +95,7 @@ class ModelSettings(BaseModel):
         http_client: The HTTP client that the vendor's SDK is to use. Whoever made it closes it.
     """
 
-    model_config = {"frozen": True, "extra": "forbid"}
+    model_config = {"frozen": True, "extra": "forbid", "defer_build": True}
 
     temperature: float = Field(default=DEFAULT_TEMPERATURE, ge=0.0, le=2.0)
     max_tokens: int | None = Field(default=None, ge=1)
@@ -181,7 +181,7 @@ class ModelConfig(BaseModel):
         timeout: Seconds one call may take.
     """
 
-    model_config = {"frozen": True}
+    model_config = {"frozen": True, "defer_build": True}
 
     provider: str = DEFAULT_PROVIDER
     model_name: str = "gpt-4o"
@@ -203,7 +203,7 @@ class TaskConfig(BaseModel):
         input_timeout: Seconds a person has for an answer; without one in time a call is denied.
     """
 
-    model_config = {"frozen": True}
+    model_config = {"frozen": True, "defer_build": True}
 
     timeout: float | None = Field(default=None, gt=0)
     model_calls: int | None = Field(default=None, ge=1)
@@ -221,7 +221,7 @@ class Spent(BaseModel):
         steps: Its model calls by the agent's name.
     """
 
-    model_config = {"frozen": True}
+    model_config = {"frozen": True, "defer_build": True}
 
     usage: Usage = Usage()
     steps: dict[str, int] = {}

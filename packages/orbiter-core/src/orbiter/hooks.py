@@ -26,6 +26,9 @@ class HookPoint(StrEnum):
     FINISHED = "finished"
     ERROR = "error"
 
+    # Enum's own is a function in Python, and a run looks points up several times a step
+    __hash__ = str.__hash__
+
 
 class HookEvent(NamedTuple):
     """What a hook learns; fields that mean nothing at a point are None.
@@ -83,7 +86,7 @@ class HookManager:
         self, hooks: Iterable[Hook | Observer | tuple[HookPoint, HookFunction]] = ()
     ) -> None:
         self.observer: Observer | None = None
-        self._by_point: dict[HookPoint, list[tuple[HookFunction, bool]]] = {}
+        self._by_point: dict[HookPoint, list[tuple[HookFunction, bool, bool]]] = {}
         for hook in hooks:
             self.add(hook)
 
@@ -93,7 +96,8 @@ class HookManager:
             self.observer = hook
             return
         point, fn = (hook.point, hook.fn) if isinstance(hook, Hook) else _pair(hook)
-        self._by_point.setdefault(point, []).append((fn, _takes_event(fn)))
+        is_async = inspect.iscoroutinefunction(fn)
+        self._by_point.setdefault(point, []).append((fn, _takes_event(fn), is_async))
 
     def __contains__(self, point: object) -> bool:
         return point in self._by_point
@@ -103,9 +107,9 @@ class HookManager:
 
     async def run(self, event: HookEvent) -> None:
         """Call the hooks of the event's point, one after the other."""
-        for fn, takes_event in self._by_point.get(event.point, ()):
+        for fn, takes_event, is_async in self._by_point.get(event.point, ()):
             outcome = fn(event) if takes_event else fn(**_by_name(fn, event))
-            if inspect.isawaitable(outcome):
+            if is_async or inspect.isawaitable(outcome):
                 await outcome
 
 

@@ -89,7 +89,8 @@ class RunResult(BaseModel, Generic[OutputT]):
             may change it may change the conversation.
     """
 
-    model_config = {"frozen": True}
+    # a run makes its result of what it knows; whoever reads one from somewhere builds the rest
+    model_config = {"frozen": True, "defer_build": True}
 
     output: OutputT = ""  # type: ignore[assignment]
     messages: list[Annotated[Message, Field(discriminator="role")]] = []
@@ -164,7 +165,7 @@ class RunContext(Generic[DepsT]):
 class ResultEvent(BaseModel):
     """The last event of a run that ended by itself or by a limit."""
 
-    model_config = {"frozen": True}
+    model_config = {"frozen": True, "defer_build": True}
 
     type: Literal["result"] = "result"
     result: RunResult

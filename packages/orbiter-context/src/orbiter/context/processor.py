@@ -13,6 +13,7 @@ from orbiter.context._internal.budget import compact
 from orbiter.context._internal.compactor import MOST_RESULTS, shorten_old_results
 from orbiter.context._internal.entities import entities_in
 from orbiter.context._internal.modes import Processor, mode_registry
+from orbiter.context._internal.shortening import Store
 from orbiter.context._internal.steps_left import stand_in
 from orbiter.context.config import ContextConfig, Mode
 from orbiter.context.context import Context
@@ -128,22 +129,16 @@ class ResultShortener(ContextProcessor):
         """Replace the messages when there is less to show than there is."""
         run = ctx.turn_to(payload["agent_name"])
         shown, count = run.shown, ctx.token_counter
-
         size = partial(message_tokens, count=count)
-
-        async def store(text: str) -> str:
-            return await offload(ctx, text, count(text))
-
         shown.read(payload["messages"], size)
         if ctx.config.mode == "navigator" and len(shown.large) > MOST_RESULTS:
-            await shorten_old_results(shown, store, size)
-        room = run.room(payload["system_prompt"], payload.get("added", ""), count)
-        if shown.tokens > room.limit:
+            await shorten_old_results(shown, _store(ctx), size)
+        if shown.tokens > run.limit(payload["system_prompt"], payload.get("added", ""), count):
             await compact(
                 shown,
-                room,
+                run.room(),
                 input=run.input,
-                store=store,
+                store=_store(ctx),
                 summarize=lambda left: stand_in(ctx, run, left),
                 size=size,
             )
@@ -175,6 +170,13 @@ async def offload(ctx: Context, result: str, tokens: int) -> str:
         f"[Result stored as artifact: {artifact_id}] It has about {tokens} tokens and begins:\n"
         f"{result[:PREVIEW_CHARS]}"
     )
+
+
+def _store(ctx: Context) -> Store:
+    async def store(text: str) -> str:
+        return await offload(ctx, text, ctx.token_counter(text))
+
+    return store
 
 
 # What each mode adds by itself, as far as it has something to say.

@@ -3,8 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orbiter._internal.answer import ask_for_output, output_again
 from orbiter._internal.aside import Aside
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("orbiter")
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How an agent's run ended."""
 
     output: Any

@@ -29,9 +29,10 @@ def build_messages(
     """
     if not instructions:
         return [*history, *(tool_results or ())]
-    system = SystemMessage(content=instructions)
-    rest = history[1:] if history and history[0] == system else history
-    return [system, *rest, *(tool_results or ())]
+    first = history[0] if history else None
+    said = isinstance(first, SystemMessage) and first.content == instructions
+    rest = history[1:] if said else history
+    return [SystemMessage(content=instructions), *rest, *(tool_results or ())]
 
 
 def close_calls(messages: list[Message], reason: str = NO_RESULT) -> list[Message]:

@@ -1,9 +1,8 @@
 """A paused run and what people said to it: read and matched before anything happens."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from orbiter._input_requests import InputAnswer, InputRequest
 from orbiter._internal.message_builder import close_calls
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 _ANSWERS = "run(answers=...)"
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(NamedTuple):
     """A run that goes on.
 
     Attributes:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Emit = Callable[[StreamEvent], Awaitable[None]]
 Nested = Callable[[Any, Any, "RunState"], Awaitable[RunResult]]
+_NO_RESULT: RunResult = RunResult.model_construct()
 
 
 class RunState:
@@ -141,18 +142,20 @@ class RunState:
 
     def result(self, output: Any, stop_reason: StopReason) -> RunResult:
         """Build the result; the conversation in it is valid however the run ended."""
-        kind: type[RunResult] = RunResult
+        fields: dict[str, Any] = {
+            "output": output,
+            "messages": [*self.history, *chain.from_iterable(self._logs)],
+            "usage": self.usage,
+            "steps": self.steps,
+            "last_agent": self.last_agent,
+            "stop_reason": stop_reason,
+        }
+        if stop_reason == "input_required":
+            fields |= self.waits
         if self.typed and stop_reason != "completed":
             # rare, so that nobody else pays for its class
             from orbiter._internal.unfinished import UnfinishedResult
 
-            kind = UnfinishedResult
-        return kind.model_construct(
-            output=output,
-            messages=[*self.history, *chain.from_iterable(self._logs)],
-            usage=self.usage,
-            steps=self.steps,
-            last_agent=self.last_agent,
-            stop_reason=stop_reason,
-            **(self.waits if stop_reason == "input_required" else {}),
-        )
+            return UnfinishedResult.model_construct(**fields)
+        # half of what model_construct takes
+        return _NO_RESULT.model_copy(update=fields)

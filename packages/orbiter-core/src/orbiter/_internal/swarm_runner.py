@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from orbiter._internal.call_runner import Outcome, run_agent
@@ -191,7 +190,7 @@ class _FlowRun:
             # all that was said stands where the flow's text has the swarm
             log += inner.result("", "completed").messages
             self.state.last_agent = inner.last_agent
-        return replace(outcome, agent_name=member.name)
+        return outcome._replace(agent_name=member.name)
 
     async def _chain(self, flow: Chain, input: str, history: list[Message]) -> Outcome:
         outcome = await self._run(flow.stages[0], input, history)

@@ -12,8 +12,8 @@ from orbiter._internal.state import RunState
 from orbiter.agent import Agent
 from orbiter.config import ModelSettings
 from orbiter.hooks import HookEvent, HookPoint
-from orbiter.protocols import Provider
-from orbiter.types import Message, RunContext, StopReason
+from orbiter.protocols import ModelReply, Provider
+from orbiter.types import Message, RunContext, StopReason, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from orbiter._internal.run_journal import ScopeJournal
@@ -111,8 +111,18 @@ class Turn:
         self.view.append(message)
 
     def event(
-        self, point: HookPoint, messages: Sequence[Message] | None = None, **fields: Any
+        self,
+        point: HookPoint,
+        messages: Sequence[Message] | None = None,
+        response: ModelReply | None = None,
+        tool_call: ToolCall | None = None,
+        tool_result: ToolResult | None = None,
+        output: Any = None,
+        error: BaseException | None = None,
     ) -> HookEvent:
         """Build what the hooks of `point` receive."""
         shown = self.view if messages is None else messages
-        return HookEvent(point, self.agent.name, self.run, self.state.steps, shown, **fields)
+        name, run, step = self.agent.name, self.run, self.state.steps
+        return HookEvent(
+            point, name, run, step, shown, response, tool_call, tool_result, output, error
+        )

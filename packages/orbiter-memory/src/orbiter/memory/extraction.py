@@ -96,8 +96,9 @@ def transcript(messages: Iterable[Message], most_chars: int | None = None) -> st
         messages: The conversation.
         most_chars: How much of each text is kept; all of it when absent.
     """
-    return "\n".join(
+    said = [
         f"{message.role}: {message.content[:most_chars]}"
         for message in messages
         if isinstance(message, (UserMessage, AssistantMessage)) and message.content
-    )
+    ]
+    return "\n".join(said)

@@ -153,7 +153,7 @@ class InMemoryStorage:
                 and (agent is None or agent == of_agent)
                 and (kinds is None or kind in kinds)
             ]
-        keys = ((user, session, agent, kind) for kind in kinds)
+        keys = [(user, session, agent, kind) for kind in kinds]
         return [self._groups[key] for key in keys if key in self._groups]
 
     def _record(self, record_id: str) -> MemoryRecord:

@@ -4,10 +4,11 @@ A program that hands `result.messages` to the next run carries the conversation 
 `Agent(memory=ShortTermMemory())` the agent carries it: the rounds come with the newest message.
 """
 
-import secrets
+import os
 import time
 from collections.abc import Iterator
 from copy import copy
+from functools import lru_cache
 
 from orbiter.memory.extraction import transcript
 from orbiter.memory.in_memory import InMemoryStorage
@@ -63,10 +64,17 @@ class ShortTermMemory:
             query: The new input; the whole window is recalled whatever it asks.
             agent_name: The agent that is about to run.
         """
-        rounds = await self.storage.select(self._mine(agent_name), limit=self.max_rounds)
+        mine = RecordFilter(
+            user_id=self.user_id,
+            session_id=self.session_id,
+            agent_name=agent_name,
+            kinds=("message",),
+            alive_at=self._clock(),
+        )
+        rounds = await self.storage.select(mine, limit=self.max_rounds)
         if not rounds:
             return None
-        return "\n".join([HEADING, *(record.text for record in rounds)])
+        return "\n".join([HEADING, *[record.text for record in rounds]])
 
     async def remember(self, messages: list[Message], *, agent_name: str) -> None:
         """Keep the rounds of a finished run.
@@ -78,7 +86,7 @@ class ShortTermMemory:
         now = self._clock()
         records = [
             MemoryRecord(
-                id=secrets.token_hex(12),
+                id=os.urandom(12).hex(),
                 kind="message",
                 text=text,
                 user_id=self.user_id,
@@ -92,7 +100,8 @@ class ShortTermMemory:
         ]
         if records:
             await self.storage.put(records)
-            await self.storage.trim(self._mine(agent_name, alive=False), keep=self.max_rounds)
+            mine = _rounds_of(self.user_id, self.session_id, agent_name)
+            await self.storage.trim(mine, keep=self.max_rounds)
 
     async def clear(self) -> int:
         """Forget this session, for all agents; return how many rounds it held."""
@@ -112,14 +121,13 @@ class ShortTermMemory:
         whose = self.user_id if user_id is None else user_id
         return await self.storage.delete(RecordFilter(user_id=whose))
 
-    def _mine(self, agent_name: str, *, alive: bool = True) -> RecordFilter:
-        return RecordFilter(
-            user_id=self.user_id,
-            session_id=self.session_id,
-            agent_name=agent_name,
-            kinds=("message",),
-            alive_at=self._clock() if alive else None,
-        )
+
+@lru_cache(maxsize=1_000)
+def _rounds_of(user_id: str, session_id: str, agent_name: str) -> RecordFilter:
+    """Return what selects the rounds of an agent in a session, however old they are."""
+    return RecordFilter(
+        user_id=user_id, session_id=session_id, agent_name=agent_name, kinds=("message",)
+    )
 
 
 def _rounds(messages: list[Message]) -> Iterator[list[Message]]:

@@ -57,8 +57,8 @@ class Meter:
         """Return what the vendor will probably count for an estimate."""
         return self._fixed + round(self._ratio * estimate)
 
-    def room(self, budget: int, system: int) -> Room:
-        """Return what is left of a budget for the conversation.
+    def limit(self, budget: int, system: int) -> int:
+        """Return from more than how many estimated tokens on a conversation is compacted.
 
         Args:
             budget: For all that is sent, in the vendor's tokens.
@@ -66,6 +66,10 @@ class Meter:
                 budget is for the conversation: no compaction makes a prompt smaller.
         """
         least = round(budget / 4 / self._ratio)
-        limit = max(least, int((budget - self._fixed) / self._ratio) - system)
+        return max(least, int((budget - self._fixed) / self._ratio) - system)
+
+    def room(self, budget: int, system: int) -> Room:
+        """Return what is left of a budget for the conversation; see `limit`."""
+        limit = self.limit(budget, system)
         goal = int((budget / 2 - self._fixed) / self._ratio) - system
         return Room(limit, max(goal, limit // 4))

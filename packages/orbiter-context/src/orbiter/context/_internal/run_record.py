@@ -23,7 +23,7 @@ class RunRecord:
         shown: What the model sees of the conversation.
         meter: How estimates compare to the vendor's counts.
         prompt: What the run loop itself says beside the conversation.
-        system_tokens: The estimate of what `room` was last asked to leave room for.
+        system_tokens: The estimate of what `limit` was last asked to leave room for.
     """
 
     __slots__ = (
@@ -53,12 +53,16 @@ class RunRecord:
         self._beside, self.system_tokens = ("", ""), 0
         self._found: dict[str, str] = {}
 
-    def room(self, system_prompt: str, added: str, count: TokenCounter) -> Room:
+    def limit(self, system_prompt: str, added: str, count: TokenCounter) -> int:
         """Return how large the conversation may be beside a system prompt and what is added."""
         if self._beside != (system_prompt, added):
             self._beside = system_prompt, added
             prompt = MESSAGE_TOKENS + count(system_prompt) if system_prompt else 0
             self.system_tokens = prompt + (count(f"\n\n{marked(added)}") if added else 0)
+        return self.meter.limit(self.budget, self.system_tokens)
+
+    def room(self) -> Room:
+        """Return how large it may be, as `limit` said, and how large it is to become."""
         return self.meter.room(self.budget, self.system_tokens)
 
     def end(self, messages: list[Message]) -> list[Message]:

@@ -5,6 +5,7 @@ before. Larger windows that a vendor sells only on request are not assumed.
 """
 
 import re
+from functools import lru_cache
 
 from orbiter.context.config import ContextConfig
 
@@ -33,6 +34,7 @@ _REVISION = re.compile(r":\d+(?::\w+)?$")
 _VENDOR = re.compile(r"^(?:[a-z]{2,6}(?:-gov)?\.)?(?:anthropic|openai)\.")
 
 
+@lru_cache(maxsize=100)
 def window_of(model: str) -> int:
     """Return the window of a model in tokens.
 
