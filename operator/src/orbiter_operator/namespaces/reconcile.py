@@ -55,8 +55,8 @@ RECHECK_SECONDS = 30.0
 changes nothing where nobody has. At most one namespace a second, however many there are."""
 LEAVING_SECONDS = 5.0
 """After how long is looked again whether the last worker of a former tenant has ended."""
-# A status has 140 characters for one of them, a name up to 63. What is to be typed comes last, where
-# nothing stands against it.
+# A status has 140 characters for one of them, a name up to 63. What is to be typed comes last,
+# where nothing stands against it.
 _NOT_LISTED = "no worker runs in namespace {name}: add it to the chart's workers.namespaces"
 _NOT_LABELLED = "workers need a label: kubectl label namespace {name} {label}"
 _COMING = "namespace {name} has the label; what workers need there is being applied"
