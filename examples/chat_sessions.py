@@ -201,7 +201,7 @@ class FrontEnd:
 
 
 def is_cancelled() -> bool:
-    """Whether this task was cancelled: Redis' client may swallow that while it connects."""
+    """Whether this task was cancelled: with Python 3.11 Redis' client may lose that as it sends."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
