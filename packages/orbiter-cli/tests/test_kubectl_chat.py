@@ -24,6 +24,15 @@ __all__ = ["kubectl", "server", "session", "worker"]
 TEAM = Keys.of_namespace("default")
 
 
+QUIET = "orbiter.cli.ui.progress._QUIET_SECONDS"
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is no wait that has to be told."""
+    monkeypatch.setattr(QUIET, 600.0)
+
+
 def run(*words: str, stdin: str = "") -> Result:
     return CliRunner().invoke(app, list(words), input=stdin, catch_exceptions=False)
 
@@ -342,7 +351,7 @@ def test_what_is_waited_for_is_said_where_no_line_can_be_shown_and_how_long(
     stands: dict[str, Any],
     shown: str,
 ) -> None:
-    monkeypatch.setattr("orbiter.cli.ui.progress._QUIET_SECONDS", 0.3)
+    monkeypatch.setattr(QUIET, 0.3)
     monkeypatch.setattr("orbiter.cli.kubectl.turns._CHECK_SECONDS", 0.2)
     monkeypatch.setattr("orbiter.cli.kubectl.turns._STILL_ASLEEP_SECONDS", 0.3)
     session.has(a_session(**stands))
@@ -353,8 +362,9 @@ def test_what_is_waited_for_is_said_where_no_line_can_be_shown_and_how_long(
 
 
 def test_a_line_is_said_when_it_is_another_one_and_now_and_then(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(QUIET, 2.0)
     clock = [0.0]
     progress = Progress(lambda: clock[-1])
     for now, what in ((1.0, "waking…"), (2.5, "waking…"), (20.0, "waking…"), (21.0, "thinking…"),
