@@ -72,7 +72,8 @@ format: dev ## Format the code
 # parts through mypy_path in pyproject.toml, users' mypy through each package's py.typed. One run
 # for everything: third parties' types are read once, and what did not change comes from one cache.
 TYPED := $(addsuffix /src,$(LOCAL)) $(addprefix cluster/,localcluster install.py servers.py demo.py \
-  demo_chat.py) images/orbiter_images release/orbiter_release tests/model_server
+  demo_chat.py) images/orbiter_images release/orbiter_release tests/model_server \
+  $(addprefix examples/,chat_sessions.py telegram_bot.py slack_app.py)
 
 types: dev
 	@$(BIN)/mypy $(TYPED)

@@ -18,6 +18,7 @@ from support.eventually import eventually
 from support.fake_api import FakeApi, Object, RefusedRequestError
 from support.redis_server import RedisServer
 
+from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.redis_users import session_rules, session_user
 from orbiter_operator.kube.client import Kube
@@ -622,15 +623,28 @@ async def test_a_namespace_says_what_it_needs_for_workers(tenants: Tenants, keep
     assert tenants.operator.why_not_served(LISTED) is None
     assert tenants.operator.why_not_served(LABELLED) is None
     why = tenants.operator.why_not_served("nobodys") or ""
-    assert "it has not the label orbiter.dev/tenant=true" in why
-    assert "kubectl label namespace nobodys orbiter.dev/tenant=true" in why
+    assert why.endswith(": kubectl label namespace nobodys orbiter.dev/tenant=true")
     tenants.pod(LABELLED, phase=keeps)
     tenants.namespace(LABELLED)
     await tenants.settle()
-    assert "has not the label" in (tenants.operator.why_not_served(LABELLED) or "")
+    assert "need a label" in (tenants.operator.why_not_served(LABELLED) or "")
     listing = tenants.made(namespace_selector="")
-    assert "it is not in the chart's workers.namespaces" in (listing.why_not_served("x") or "")
+    assert "add it to the chart's workers.namespaces" in (listing.why_not_served("x") or "")
     assert tenants.made(namespace_selector="", worker_namespaces=()).why_not_served("x") is None
+
+
+async def test_what_a_namespace_needs_is_whole_in_a_status_also_with_the_longest_name(
+    tenants: Tenants,
+) -> None:
+    name = "n" * 63
+    labelled = tenants.made(namespace_selector="orbiter.dev/workers=true")
+    listing = tenants.made(namespace_selector="")
+    both = tenants.made(namespace_selector="a.example/b=c,orbiter.dev/d=e")
+    for operator in (labelled, listing, both):
+        why = operator.why_not_served(name) or ""
+        assert one_line(why) == why
+    why = both.why_not_served(name) or ""
+    assert why.endswith(f": kubectl label namespace {name} a.example/b=c orbiter.dev/d=e")
 
 
 async def test_nothing_begins_in_a_namespace_before_all_is_applied_that_workers_need(
@@ -649,7 +663,7 @@ async def test_nothing_begins_in_a_namespace_before_all_is_applied_that_workers_
         assert "is being applied" in (first or "")
         assert second is None
         tenants.namespace("new")
-        await eventually(lambda: "has not the label" in (told[-1][1] or ""))
+        await eventually(lambda: "need a label" in (told[-1][1] or ""))
 
 
 async def test_a_task_waits_for_the_label_without_a_job_and_goes_on_by_itself(

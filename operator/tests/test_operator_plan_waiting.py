@@ -77,7 +77,7 @@ def test_a_task_that_has_waited_starts_without_another_line_in_its_status():
     assert decision.status is None
 
 
-NOT_SERVED = "no worker runs in namespace team: it has not the label tenant=yes"
+NOT_SERVED = "workers need a label: kubectl label namespace team tenant=yes"
 
 
 def test_where_no_worker_may_run_a_task_waits_without_a_job_and_says_what_is_missing():

@@ -528,7 +528,7 @@ def test_a_session_to_which_nobody_may_send_is_not_available_and_answers_what_is
     assert "RedisQuotaExceeded" in [event.reason for event in plan.events]
 
 
-NOT_SERVED = "no worker runs in namespace team: it has not the label tenant=yes"
+NOT_SERVED = "workers need a label: kubectl label namespace team tenant=yes"
 
 
 def test_where_no_worker_may_run_no_deployment_is_made_and_the_condition_says_why():

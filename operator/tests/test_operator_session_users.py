@@ -285,12 +285,12 @@ async def test_user_and_secret_go_when_no_worker_may_run_there_any_more_and_come
 
         await talks.send("alice", "sleep=1")
         await talks.until_in_turn("alice")
-        why.append("no worker runs in namespace team: it has not the label")
+        why.append("workers need a label: kubectl label namespace team tenant=yes")
         changed()
         await eventually(
             lambda: talks.condition("alice", "Available").get("reason") == "NamespaceNotServed"
         )
-        assert "it has not the label" in talks.condition("alice", "Available")["message"]
+        assert "workers need a label" in talks.condition("alice", "Available")["message"]
         assert await users()  # in the middle of a turn
         assert await talks.answered("alice") == ["re: sleep=1"]
         await eventually(gone)

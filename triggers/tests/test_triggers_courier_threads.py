@@ -281,6 +281,100 @@ async def test_where_several_ask_an_answer_names_the_task(world: CourierWorld) -
     assert [one["text"] for one in answered(world, 1)] == ["9090"]
 
 
+async def two_ask(world: CourierWorld) -> list[str]:
+    """Two tasks of one issue ask; returns their names."""
+    await begun(world, 12, 13)
+    for name in world.names():
+        notes = {"metadata": {"annotations": {"orbiter.dev/event-number": "12"}}}
+        world.api.patch("agenttasks", NAMESPACE, name, notes)
+    world.becomes(**asking())
+    await world.told(MINUTE)
+    world.later(MINUTE)
+    return world.names()
+
+
+def hints(world: CourierWorld) -> list[str]:
+    """What we have written in the thread about comments, not about tasks."""
+    return [text for text in ours(world) if text.startswith("<!-- orbiter:comment ")]
+
+
+@pytest.mark.parametrize("body", ["/answer 8080", "/answer", " /answer\n"])
+async def test_an_answer_that_names_none_of_several_is_told_once_which_they_are(
+    world: CourierWorld, body: str
+) -> None:
+    names = await two_ask(world)
+    world.github.comment(12, body)
+    for _ in range(3):
+        await world.told(MINUTE)
+    [text] = hints(world)
+    for name in names:
+        assert f"`/answer {name}`" in text
+    assert "> Which port?" in text
+    await world.restart()
+    await world.told(MINUTE)
+    assert hints(world) == [text]
+    assert answered(world, 0) == answered(world, 1) == []
+    world.github.comment(12, f"/answer {names[0]} 9090")
+    await world.told(MINUTE)
+    assert [one["text"] for one in answered(world, 0)] == ["9090"]
+    assert hints(world) == [text]
+
+
+async def test_of_several_that_ask_an_approval_is_said_to_be_given_elsewhere(
+    world: CourierWorld,
+) -> None:
+    first, second = await two_ask(world)
+    call = {"tool": "deploy", "arguments": {}, "digest": "a" * 64}
+    approval = asking(kind="approval", calls=[call], id="q-2")
+    world.api.patch("agenttasks", NAMESPACE, second, {"status": approval})
+    world.github.comment(12, "/answer yes")
+    await world.told(MINUTE)
+    [text] = hints(world)
+    assert f"`/answer {first}`" in text
+    assert f"`/answer {second}`" not in text
+    assert f"`kubectl orbiter answer {second} -n {NAMESPACE}`" in text
+
+
+@pytest.mark.parametrize("author", ["stranger", "reader", ME, "helper[bot]"])
+async def test_who_may_not_answer_is_told_nothing(world: CourierWorld, author: str) -> None:
+    await two_ask(world)
+    world.github.comment(12, "/answer 8080", author=author)
+    await world.told(MINUTE)
+    await world.told(MINUTE)
+    assert hints(world) == []
+
+
+async def test_whoever_is_killed_behind_saying_which_does_not_say_it_again(
+    world: CourierWorld,
+) -> None:
+    await two_ask(world)
+    world.github.comment(12, "/answer 8080")
+    world.github.comment(12, "<!-- orbiter:comment 1 -->", author="mona")
+    world.github.after = lambda method, path: broken() if method == "POST" else None
+    await world.told(MINUTE)
+    world.github.after = lambda method, path: None
+    await world.restart()
+    for _ in range(2):
+        await world.told(MINUTE)
+    assert len(hints(world)) == 1
+
+
+async def test_a_thread_in_which_nothing_can_be_said_keeps_no_answer_from_its_task(
+    world: CourierWorld,
+) -> None:
+    names = await two_ask(world)
+    world.github.comment(12, "/answer 8080")
+    world.github.comment(12, f"/answer {names[0]} 9090")
+
+    def locked(method: str, path: str) -> web.Response | None:
+        said = {"message": "Unable to create comment because issue is locked."}
+        return web.json_response(said, status=403) if method == "POST" else None
+
+    world.github.after = locked
+    await world.told(MINUTE)
+    assert [one["text"] for one in answered(world, 0)] == ["9090"]
+
+
 async def test_without_answers_nothing_is_read_and_the_comment_says_where(
     world: CourierWorld,
 ) -> None:

@@ -1,6 +1,7 @@
 """`kubectl orbiter chat` and `rotate` on a real Redis, reached as from a person's terminal."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from orbiter.cli.kubectl.conversation import Answer
 from orbiter.cli.kubectl.main import app
+from orbiter.cli.ui.progress import Progress
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode
 from orbiter_contracts.queues import BARE, Keys
 
@@ -20,6 +22,15 @@ __all__ = ["kubectl", "server", "session", "worker"]
 
 
 TEAM = Keys.of_namespace("default")
+
+
+QUIET = "orbiter.cli.ui.progress._QUIET_SECONDS"
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is no wait that has to be told."""
+    monkeypatch.setattr(QUIET, 600.0)
 
 
 def run(*words: str, stdin: str = "") -> Result:
@@ -314,3 +325,55 @@ def test_describe_tells_a_session(kubectl: FakeKubectl) -> None:
     shown = run("describe", "alice").stdout
     for text in ("Asleep", "worker:po:po-1:input", "15m", "/new", "no image", "Snapshot"):
         assert text in shown
+
+
+BUDGET = {"type": "Available", "status": "False", "reason": "BudgetExceeded"}
+USED_UP = (
+    "the budget shop has no room for a turn of 0.50 USD: 5.00 of 5.00 USD are used, "
+    "until 1 December"
+)
+
+
+@integration
+@pytest.mark.parametrize(
+    ("stands", "shown"),
+    [
+        ({"phase": "Waiting", "conditions": [BUDGET | {"message": f"{USED_UP}."}]},
+         rf"[\d.]+ s  Waiting  BudgetExceeded: {USED_UP}"),
+        ({"phase": "Waking"}, r"[\d.]+ s  Waking   waking…"),
+        ({"phase": "Asleep"}, r"[\d.]+ s  Asleep   nobody has taken up .* operator running\? .*"),
+    ],
+)  # fmt: skip
+def test_what_is_waited_for_is_said_where_no_line_can_be_shown_and_how_long(
+    session: FakeKubectl,
+    worker: StubWorker,
+    monkeypatch: pytest.MonkeyPatch,
+    stands: dict[str, Any],
+    shown: str,
+) -> None:
+    monkeypatch.setattr(QUIET, 0.3)
+    monkeypatch.setattr("orbiter.cli.kubectl.turns._CHECK_SECONDS", 0.2)
+    monkeypatch.setattr("orbiter.cli.kubectl.turns._STILL_ASLEEP_SECONDS", 0.3)
+    session.has(a_session(**stands))
+    result = run("chat", "alice", "--once", "hi", "--timeout", "1")
+    assert (result.exit_code, result.stdout) == (124, "")
+    lines = [line.strip() for line in result.stderr.splitlines()]
+    assert [line for line in lines if re.fullmatch(shown, line)], result.stderr
+
+
+def test_a_line_is_said_when_it_is_another_one_and_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QUIET, 2.0)
+    clock = [0.0]
+    progress = Progress(lambda: clock[-1])
+    for now, what in ((1.0, "waking…"), (2.5, "waking…"), (20.0, "waking…"), (21.0, "thinking…"),
+                      (50.0, "thinking…"), (51.5, "thinking…")):  # fmt: skip
+        clock.append(now)
+        progress.waiting(what)
+    told = [line.split() for line in capsys.readouterr().err.splitlines()]
+    assert told == [
+        ["2.5", "s", "waking…"],
+        ["21.0", "s", "thinking…"],
+        ["51.5", "s", "thinking…"],
+    ]

@@ -55,13 +55,10 @@ RECHECK_SECONDS = 30.0
 changes nothing where nobody has. At most one namespace a second, however many there are."""
 LEAVING_SECONDS = 5.0
 """After how long is looked again whether the last worker of a former tenant has ended."""
-_NOT_LISTED = (
-    "no worker runs in namespace {name}: it is not in the chart's workers.namespaces; add it there"
-)
-_NOT_LABELLED = (
-    "no worker runs in namespace {name}: it has not the label {selector}; kubectl label namespace "
-    "{name} {label}, or add it to the chart's workers.namespaces"
-)
+# A status has 140 characters for one of them, a name up to 63. What is to be typed comes last,
+# where nothing stands against it.
+_NOT_LISTED = "no worker runs in namespace {name}: add it to the chart's workers.namespaces"
+_NOT_LABELLED = "workers need a label: kubectl label namespace {name} {label}"
 _COMING = "namespace {name} has the label; what workers need there is being applied"
 _NAMESPACE = re.compile(NAMESPACE_PATTERN)
 _RETRIED = (*RETRIED, RefusedError, OSError, ValueError)
@@ -140,7 +137,7 @@ class Namespaces:
             return _COMING.format(name=name) if name in self._new else None
         if not selector:
             return _NOT_LISTED.format(name=name)
-        return _NOT_LABELLED.format(name=name, selector=selector, label=selector.replace(",", " "))
+        return _NOT_LABELLED.format(name=name, label=selector.replace(",", " "))
 
     def parts(self) -> dict[str, Part]:
         """What runs side by side where the operator makes users."""

@@ -1,10 +1,11 @@
-"""The comment about a task, as text. Pure.
+"""The comment about a task, and the reply to an answer that names none, as text. Pure.
 
 An agent's words stand in a quotation in which they mention nobody, show no picture and are no HTML:
 they were written by a program that has read what strangers wrote.
 """
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from orbiter_contracts.bounds import one_line, shortened
@@ -15,6 +16,8 @@ ANSWER: Final = "/answer"
 """How a comment begins that answers a question."""
 _PROSE: Final = 8 * 1024
 _LINE: Final = 300
+_MOST_NAMED: Final = 20
+"""Of the tasks that ask in a thread, in one reply."""
 _SAYS: Final = {
     "Pending": "waits to begin",
     "Running": "works",
@@ -36,6 +39,11 @@ _MEANT: Final = re.compile(
 def mark(uid: str) -> str:
     """How the comment about a task begins, which GitHub does not show."""
     return f"{OWN_MARK}task {uid} -->"
+
+
+def mark_of_reply(comment: int) -> str:
+    """How our reply to a comment begins: by it the reply is found again."""
+    return f"{OWN_MARK}comment {comment} -->"
 
 
 def quoted(text: str, most: int = _PROSE) -> str:
@@ -75,6 +83,35 @@ def comment_text(task: Task, *, answers: bool, link: str, pull: str) -> str:
         *_links(task, pull),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def which_text(comment: int, namespace: str, tasks: Mapping[str, Question | None]) -> str:
+    """The reply to who has answered without saying which of several tasks is meant.
+
+    Args:
+        comment: The answer's id.
+        namespace: Of the tasks.
+        tasks: The names of the thread's tasks, and what each asks.
+    """
+    asking = [(name, asked) for name, asked in sorted(tasks.items()) if asked is not None]
+    parts = [
+        mark_of_reply(comment),
+        "Several tasks ask something here, so this has answered none of them. "
+        "An answer begins with the name of its task:",
+    ]
+    for name, asked in asking[:_MOST_NAMED]:
+        parts.append(_begins(name, namespace, asked))
+        parts.append(quoted(one_line(asked.question, _LINE)))
+    if more := asking[_MOST_NAMED:]:
+        parts.append(f"… and {len(more)} more, each of which says so in its own comment.")
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _begins(name: str, namespace: str, asked: Question) -> str:
+    if asked.approval:
+        command = f"`kubectl orbiter answer {name} -n {namespace}`"
+        return f"`{name}` asks for an approval: {command} or the page, never here"
+    return f"`{ANSWER} {name}`, then your words, answers"
 
 
 def _facts(task: Task, link: str) -> list[str]:

@@ -19,8 +19,8 @@ from orbiter_operator.kube.resources import AGENT_TASKS
 from orbiter_triggers.courier.answers import GithubError
 from orbiter_triggers.courier.cache import CourierCache
 from orbiter_triggers.courier.client import Github
-from orbiter_triggers.courier.comment_text import ANSWER
-from orbiter_triggers.courier.conversation import Conversations, Said
+from orbiter_triggers.courier.comment_text import ANSWER, mark_of_reply, which_text
+from orbiter_triggers.courier.conversation import Conversations, Said, Thread
 from orbiter_triggers.courier.tasks import Question, Task
 from orbiter_triggers.events.values import text
 
@@ -52,12 +52,14 @@ class Replies:
         self._etags: dict[str, str] = {}
         self._judged = dict[int, None]()
 
-    async def look(self, task: Task, tasks: Mapping[str, bool]) -> bool:
+    async def look(self, task: Task, tasks: Mapping[str, Question | None]) -> bool:
         """Look for an answer to what a task asks, and give it to the task.
+
+        Who answers without saying which of several tasks is meant is told so, once.
 
         Args:
             task: A task of an issue or a pull request that asks something.
-            tasks: The names of all tasks of this thread, and whether each asks something.
+            tasks: The names of all tasks of this thread, and what each asks.
 
         Returns:
             Whether there was one.
@@ -79,17 +81,36 @@ class Replies:
         for said in thread.comments:
             told = None if said.id in self._judged else answer_in(said, moment)
             words = "" if told is None else meant_for(told, task.key.name, tasks)
-            if words is None:
+            if words == "":
+                continue
+            if not await self._may_write(task.target.repository, said):
+                self._judge(said, "its author may not write to the repository")
+            elif words is None:
+                await self._say_which(task, said, thread, tasks)
                 # It stays nobody's, also when only one of them asks any more.
                 self._judge(said, "several ask, and it names none")
-            elif words and not await self._may_write(task.target.repository, said):
-                self._judge(said, "its author may not write to the repository")
-            elif words:
+            else:
                 await self._give(task, asked, said, words)
                 self._etags.pop(key, None)
                 return True
         self._etags = {**dict(list(self._etags.items())[-_MOST_JUDGED:]), key: thread.etag}
         return False
+
+    async def _say_which(
+        self, task: Task, said: Said, thread: Thread, tasks: Mapping[str, Question | None]
+    ) -> None:
+        """Reply to a comment with how to name a task, unless there is such a reply already."""
+        me, ours = await self._github.login(), mark_of_reply(said.id)
+        if any(one.author == me and one.body.startswith(ours) for one in thread.comments):
+            return
+        text = which_text(said.id, task.key.namespace, tasks)
+        path = f"/repos/{task.target.repository}/issues/{task.number}/comments"
+        self._allowed()
+        try:
+            await self._github.send("POST", path, {"body": text})
+        except GithubError as error:
+            # A thread that is locked, for instance. An answer further down is one all the same.
+            log.warning("not said which tasks ask", comment=said.id, why=str(error))
 
     async def _may_write(self, repository: str, said: Said) -> bool:
         if not _LOGIN.fullmatch(said.author):
@@ -138,19 +159,20 @@ def answer_in(said: Said, since: datetime) -> str | None:
     if said.program or body.startswith(OWN_MARK) or said.created < since.replace(microsecond=0):
         return None
     words = body.removeprefix(ANSWER)
-    meant = words != body and words[:1].isspace()
-    return words.strip() or None if meant else None
+    meant = words != body and (not words or words[0].isspace())
+    return words.strip() if meant else None
 
 
-def meant_for(words: str, name: str, thread: Mapping[str, bool]) -> str | None:
+def meant_for(words: str, name: str, thread: Mapping[str, Question | None]) -> str | None:
     """An answer to the task of this name; "" for one to another, None for one to nobody.
 
     Args:
         words: What it says.
         name: The task's.
-        thread: All tasks of this thread, and whether each asks.
+        thread: All tasks of this thread, and what each asks.
     """
-    first, *rest = words.split(maxsplit=1)
+    first, *rest = words.split(maxsplit=1) or [""]
     if first in thread:
         return rest[0][:MAX_ANSWER_CHARACTERS] if rest and first == name else ""
-    return words[:MAX_ANSWER_CHARACTERS] if sum(thread.values()) == 1 else None
+    asking = sum(asked is not None for asked in thread.values())
+    return words[:MAX_ANSWER_CHARACTERS] if asking == 1 else None

@@ -22,7 +22,7 @@ from orbiter_triggers.courier.records import REFUSED, Record, Records
 from orbiter_triggers.courier.replies import Replies
 from orbiter_triggers.courier.results import Results
 from orbiter_triggers.courier.targets import MaySee, target_of
-from orbiter_triggers.courier.tasks import Task, read_task
+from orbiter_triggers.courier.tasks import Question, Task, read_task
 from orbiter_triggers.naming import KIND, TRIGGER
 
 log = structlog.get_logger(__name__)
@@ -154,14 +154,14 @@ class Threads:
         target = target_of(trigger, self._cache.triggers.get(trigger), self._may_see)
         return read_task(key, obj, target)
 
-    def _beside(self, task: Task) -> dict[str, bool]:
-        """The names of all tasks of the thread of this one, and whether each asks something."""
-        found = dict[str, bool]()
+    def _beside(self, task: Task) -> dict[str, Question | None]:
+        """The names of all tasks of the thread of this one, and what each asks."""
+        found = dict[str, Question | None]()
         for key in self._cache.tasks:
             other = self._task(key) if key.namespace == task.key.namespace else None
             same = other is not None and other.number == task.number
             if other is not None and same and other.target.repository == task.target.repository:
-                found[key.name] = other.asks is not None
+                found[key.name] = other.asks
         return found
 
     def _address(self, task: Task) -> str:

@@ -22,7 +22,7 @@ class Session:
         worker_id: Part of the streams' names; empty until the operator has seen the session.
         suspended: `spec.operatingMode` is Suspended: messages wait.
         unavailable_reason: Why it cannot answer, empty when nothing speaks against it.
-        hint: Why an answer takes its time, empty when nothing is unusual.
+        why: Why an answer takes its time, reason and sentence; empty when nothing is unusual.
         commands: Words that begin a new session.
     """
 
@@ -36,8 +36,13 @@ class Session:
     session_id: str
     suspended: bool
     unavailable_reason: str
-    hint: str
+    why: str
     commands: tuple[str, ...]
+
+    @property
+    def hint(self) -> str:
+        """`why` as far as it fits into what is shown beside something else."""
+        return one_line(self.why, 80)
 
     def check(self) -> None:
         """Refuse to send what nobody would answer.
@@ -80,7 +85,7 @@ def read_session(found: Object) -> Session:
         session_id=status.get("sessionId", ""),
         suspended=spec.get("operatingMode") == "Suspended",
         unavailable_reason=_unavailable_reason(status),
-        hint=_hint(status),
+        why=_why(status),
         commands=tuple(spec.get("rotation", {}).get("commands", ("/new",))),
     )
 
@@ -123,6 +128,6 @@ def _unavailable_reason(status: Object) -> str:
     return f"{message or 'it has failed'} ({reason or 'Failed'})"
 
 
-def _hint(status: Object) -> str:
+def _why(status: Object) -> str:
     reason, message = _unavailable(status)
-    return one_line(f"{reason}: {message}", 80) if reason else ""
+    return one_line(f"{reason}: {message}", 500) if reason else ""

@@ -16,6 +16,8 @@ from orbiter_contracts import POWorkerOutput
 _TICK_MS = 200
 _CHECK_SECONDS = 2.0
 _CHECK_BUSY_SECONDS = 10.0
+_STILL_ASLEEP_SECONDS = 20.0
+"""An operator sees a message within moments, and one that it has missed after 15 s."""
 
 EXIT_CODES = {
     "success": ExitCode.OK,
@@ -63,7 +65,7 @@ class Turns:
         answer, check_at = Answer(), _CHECK_SECONDS
         while True:
             doing = self._doing(request)
-            self.progress.waiting(doing)
+            self.progress.waiting(doing, self._standing(doing))
             for output in self.conversation.hear(_TICK_MS):
                 if output.request_id in self.unanswered[:-1]:
                     self._late(output)
@@ -104,7 +106,21 @@ class Turns:
         if state is not None and state.state == "ready" and self.session.phase in ("Ready", "Busy"):
             return "sent…"
         hint = self.session.hint
-        return f"waking… ({hint})" if hint else "waking…"
+        waits = "waiting…" if self.session.phase == "Waiting" else "waking…"
+        if not hint and self._is_overslept():
+            return (
+                "nobody has taken up the message: is the operator running? `kubectl orbiter doctor`"
+            )
+        return f"{waits} ({hint})" if hint else waits
+
+    def _is_overslept(self) -> bool:
+        return self.session.phase == "Asleep" and self.progress.elapsed > _STILL_ASLEEP_SECONDS
+
+    def _standing(self, doing: str) -> str:
+        """The session's phase, and why no answer is there yet."""
+        works = doing.startswith(("thinking", "busy", "sent"))
+        why = "" if works else self.session.why
+        return f"{self.session.phase or 'new':<7}  {why or doing}"
 
     def _check_session(self) -> None:
         """End the wait for what will not come; an API server that is away proves nothing."""

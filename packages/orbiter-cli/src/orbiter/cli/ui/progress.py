@@ -1,13 +1,14 @@
 """What a person sees while a session works: a line with the time that passes, then the text.
 
-The line is on stderr and only where that is a terminal, so that stdout has the answer alone.
+The line is on stderr, so that stdout has the answer alone. Where that is no terminal, a wait is
+told when it lasts, when it is for something else, and now and then.
 """
 
 import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -15,6 +16,11 @@ from orbiter.cli.ui.text import plain, seconds
 
 if TYPE_CHECKING:
     from rich.status import Status
+
+_QUIET_SECONDS: Final = 2.0
+"""For so long a wait is nothing to speak of."""
+_AGAIN_SECONDS: Final = 30.0
+"""After so long the same is said again: nobody is to wonder whether anything still waits."""
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -38,19 +44,35 @@ class Progress:
         self._open = ExitStack()
         self._status: Status | None = None
         self._mid_line = False
+        self._said = ""
+        self._said_at = 0.0
 
     def start(self) -> None:
         """Count the time from now on."""
         self._since = self._clock()
+        self._said = ""
 
     @property
     def elapsed(self) -> float:
         """Seconds since `start`."""
         return self._clock() - self._since
 
-    def waiting(self, what: str) -> None:
-        """Show what is waited for, and for how long already; not in the middle of an answer."""
-        self.shows(f"{what} {seconds(self.elapsed)}")
+    def waiting(self, what: str, line: str = "") -> None:
+        """Show what is waited for, and for how long already; not in the middle of an answer.
+
+        Args:
+            what: What a terminal shows.
+            line: What is said where there is none, if it is more than that.
+        """
+        if self._console.is_terminal:
+            self.shows(f"{what} {seconds(self.elapsed)}")
+        elif not self._mid_line and self.elapsed >= _QUIET_SECONDS:
+            self._says(line or what)
+
+    def _says(self, line: str) -> None:
+        if line != self._said or self.elapsed - self._said_at >= _AGAIN_SECONDS:
+            self._said, self._said_at = line, self.elapsed
+            say(f"{seconds(self.elapsed):>8}  {line}", err=True)
 
     def shows(self, line: str) -> None:
         """Show a line in the place of the last one; not in the middle of an answer."""
