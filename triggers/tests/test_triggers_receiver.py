@@ -207,6 +207,17 @@ async def test_a_stream_is_full_by_its_bytes_too(door: Door) -> None:
     assert (await door.redis.xlen(STREAM)) < 3
 
 
+async def test_small_events_hide_no_large_ones_behind_them(door: Door) -> None:
+    most = 100_000
+    async with door.receiver(stream=door.stream(most_bytes=most)).listen(0) as door.port:
+        for _ in range(60):
+            await door.post(*github_request(HOOK, "issue_comment", commented(body="x")))
+        large = github_request(HOOK, "issue_comment", commented(body="é" * 9000))
+        answers = [(await door.post(*large))[0] for _ in range(12)]
+    assert answers[-1] == 503
+    assert await door.redis.memory_usage(STREAM, samples=0) < most + 25_000
+
+
 async def test_without_redis_the_sender_is_to_come_again(
     door: Door, own_redis_server: RedisServer
 ) -> None:
