@@ -71,7 +71,8 @@ async def test_the_official_client_runs_a_task_end_to_end(
         kept = {"phase": "Completed", "attempts": 1, "artifacts": {"attempt": 1, "count": 2}}
         kept["inputStream"] = KEYS.developer_input
         api.patch("agenttasks", SPACE, "page-1", {"status": kept})
-        files = {"0000-a": b"# Done", "0001-b": bytes(range(256))}
+        hides = "one\r\n\ttwo\u202e\x1b[8m\rthree".encode()
+        files = {"0000-a": b"# Done", "0001-b": bytes(range(256)), "0002-c": hides}
         entries = [
             {
                 "name": f"out/{key}", "key": key, "size_bytes": len(data), "place": "redis",
@@ -86,11 +87,14 @@ async def test_the_official_client_runs_a_task_end_to_end(
         assert (await called(client, "watch_task", name="page-1"))["ended"] == "over"
         listed = await called(client, "list_artifacts", name="page-1")
         names = [each["name"] for each in listed["agent_said"]["files"]]
-        assert names == ["out/0000-a", "out/0001-b", "out/forged"]
+        assert names == ["out/0000-a", "out/0001-b", "out/0002-c", "out/forged"]
         text = await called(client, "get_artifact", name="page-1", file="out/0000-a")
         assert text["agent_said"]["text"] == "# Done"
         binary = await called(client, "get_artifact", name="page-1", file="out/0001-b")
         assert base64.b64decode(binary["agent_said"]["base64"]) == files["0001-b"]
+        hidden = await called(client, "get_artifact", name="page-1", file="out/0002-c")
+        assert hidden["agent_said"]["text"] == "one\r\n\ttwo\\u202e\\u001b[8m\\rthree"
+        assert hidden["agent_said"]["escaped"] is True
         forged = await called(client, "get_artifact", name="page-1", file="out/forged")
         assert forged["error"]["code"] == "no_artifacts"
         missing = await called(client, "get_artifact", name="page-1", file="../../etc/passwd")
