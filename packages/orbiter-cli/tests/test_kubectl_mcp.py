@@ -1,5 +1,6 @@
 """`kubectl orbiter mcp` as a program: the official client runs a task by stdin and stdout."""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -114,3 +115,47 @@ async def test_what_cannot_be_is_refused_with_its_reason(
         ):
             assert (await called(client, name, **arguments))["error"]["code"] == code
         assert api.writes == 0
+
+
+INITIALIZE = {
+    "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}
+}  # fmt: skip
+NONSENSE = (
+    *(
+        b"",
+        b"hello",
+        b"\x00\x00",
+        b"[" * 200_000,
+        b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b"}",
+    ),
+    *(b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', b'[{"jsonrpc": "2.0", "id": 1}]'),
+    *(b'{"id": 1, "method": "\xff\xfe"}', b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}'),
+    *(b'{"jsonrpc": "2.0", "id": 7, "result": {}}', b'{"jsonrpc": "2.0", "method": "tools/call"}'),
+)
+
+
+async def test_lines_that_are_no_messages_end_nothing(api: FakeApi, tmp_path: Path) -> None:
+    words = ("mcp", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-n", SPACE)
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PLUGIN, *words), env={**os.environ, **our_environment()},
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert program.stdin is not None
+    assert program.stdout is not None
+
+    def say(line: bytes, **message: Any) -> None:
+        assert program.stdin is not None
+        text = json.dumps({"jsonrpc": "2.0", **message}).encode() if message else line
+        program.stdin.write(text + b"\n")
+
+    async with asyncio.timeout(90):
+        say(b"", id=0, method="initialize", params=INITIALIZE)
+        assert b'"serverInfo"' in await program.stdout.readline()
+        for number, line in enumerate(NONSENSE, 1):
+            say(line)
+            say(b"", id=f"after {number}", method="ping")
+            while json.loads(await program.stdout.readline())["id"] != f"after {number}":
+                pass
+        program.stdin.close()
+        assert await program.wait() == 0
+    assert api.writes == 0

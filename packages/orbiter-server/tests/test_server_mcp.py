@@ -232,8 +232,9 @@ async def test_a_malformed_body_is_no_server_error(server, body):
     assert (await post(server, body)).status_code == 400
 
 
-async def test_an_oversized_body_is_refused(server):
-    answer = await post(server, " " * (MOST_BODY_BYTES + 1))
+@pytest.mark.parametrize("body", [" " * (MOST_BODY_BYTES + 1), f"[{'[],' * 300_000}[]]"])
+async def test_an_oversized_body_is_refused(server, body):
+    answer = await post(server, body)
     assert (answer.status_code, answer.json()["error"]["code"]) == (413, "too_large")
 
 

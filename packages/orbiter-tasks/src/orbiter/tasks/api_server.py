@@ -229,9 +229,11 @@ async def _answer(request: Any) -> tuple[int, str, bytes]:
 
 def _decoded(body: bytes, root: int) -> Object:
     try:
-        answer: Object = decode(body, root=root)
+        answer: object = decode(body, root=root)
     except ValueError as error:
         raise TaskError(f"the API server's answer is no JSON: {error}") from error
+    if not isinstance(answer, dict):
+        raise TaskError("the API server's answer is no object")
     return answer
 
 
@@ -246,5 +248,5 @@ def _refusal(status: int, message: str) -> TaskError:
 def _message(body: Any, reason: Any) -> str:
     try:
         return str(json.loads(body)["message"])
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError, RecursionError):
         return str(reason)

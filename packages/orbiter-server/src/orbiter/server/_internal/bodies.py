@@ -42,18 +42,13 @@ class Bodies:
         Raises:
             RequestError: It is none, or see `read`.
         """
-        text = await self.read(request)
-        if _crowded(text):
-            raise RequestError(
-                413, f"the request has more than {MOST_VALUES} values", code="too_large"
-            )
         try:
-            return json.loads(text)
+            return json.loads(await self.read(request))
         except (ValueError, RecursionError) as error:
             raise RequestError(400, f"the request's body is no JSON: {error}") from None
 
     async def read(self, request: Request, most: int | None = None) -> bytes:
-        """Read a body.
+        """Read a body that is JSON.
 
         Args:
             request: Whose body it is.
@@ -83,7 +78,12 @@ class Bodies:
             ) from None
         finally:
             self._count(-held, user)
-        return b"".join(chunks)
+        text = b"".join(chunks)
+        if _crowded(text):
+            raise RequestError(
+                413, f"the request has more than {MOST_VALUES} values", code="too_large"
+            )
+        return text
 
     def of(self, user: str) -> int:
         """Return how many bytes of somebody's bodies are held."""
