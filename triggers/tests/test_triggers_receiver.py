@@ -191,6 +191,9 @@ async def test_a_full_stream_is_said_to_be_full_and_takes_more_when_it_has_room(
             status, answer = await door.post(*github_request(HOOK, "push", pushed()))
             assert status == expected
         assert answer["error"] == "full"
+        other = HOOK._replace(namespace="other")
+        request = github_request(other, "push", pushed())
+        assert (await door.post(*request, path=other.path))[0] == 202
         assert door.counted["full"] == 1
         [first, _] = await door.redis.xrange(STREAM)
         await door.redis.xdel(STREAM, first[0])

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 from support.eventually import eventually
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
 from orbiter.server._internal import bodies, sse
 from orbiter.server.models import MAX_INPUT
@@ -67,6 +67,16 @@ async def test_one_person_has_a_part_of_sockets_and_events_together(
         assert (await ada.http.get(f"{FIX}/events")).status_code == 429
         assert await status_of(socket(ada, ADA)) == 429
         await stack.enter_async_context(socket(bob, BOB))
+
+
+async def test_a_message_is_no_longer_than_a_request_may_be(start):
+    server = await start(max_body_bytes=10_000)
+    async with socket(server) as ws:
+        await ws.send(json.dumps({"type": "run", "id": "a", "input": "x" * 11_000}))
+        with pytest.raises(ConnectionClosedError) as caught:
+            await ws.recv()
+    assert caught.value.rcvd is not None
+    assert caught.value.rcvd.code == 1009
 
 
 async def test_a_key_that_is_there_twice_is_none(people, api):

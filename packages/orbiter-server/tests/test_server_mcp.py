@@ -227,6 +227,13 @@ async def test_pages_of_others_are_refused_as_everywhere(server, api):
     assert api.requests["create", "tokenreviews"] == 0
 
 
+async def test_a_name_that_was_made_to_point_here_is_refused(start, api, tmp_path):
+    server = await start(kubeconfig=api.kubeconfig(tmp_path), namespace="*")
+    assert (await post(server, json.dumps(LIST), None)).status_code == 200
+    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80"):
+        assert (await post(server, json.dumps(LIST), None, Host=host)).status_code == 403
+
+
 @pytest.mark.parametrize("body", ["", "{", "[]", "[" * 100_000, '{"jsonrpc": "1.0"}', "\x00"])
 async def test_a_malformed_body_is_no_server_error(server, body):
     assert (await post(server, body)).status_code == 400

@@ -32,7 +32,7 @@ class Bodies:
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self.most = most
         self._bytes = 0
         self._persons = Counter[str]()
 
@@ -57,7 +57,7 @@ class Bodies:
         Raises:
             RequestError: It is too long, did not arrive in time, or too many arrive at once.
         """
-        most, held, user = min(most or self._most, self._most), 0, viewer_of(request).user
+        most, held, user = min(most or self.most, self.most), 0, viewer_of(request).user
         chunks = list[bytes]()
         try:
             async with asyncio.timeout(SECONDS):
@@ -90,12 +90,12 @@ class Bodies:
         return self._persons[user]
 
     def _require_room(self, user: str | None) -> None:
-        if user is not None and self._persons[user] > OF_A_PERSON * self._most:
+        if user is not None and self._persons[user] > OF_A_PERSON * self.most:
             raise RequestError(
                 429, f"{user} sends too many long requests at once: one after the other",
                 code="busy", retry_after=5,
             )  # fmt: skip
-        if self._bytes > AT_ONCE * self._most:
+        if self._bytes > AT_ONCE * self.most:
             raise RequestError(
                 503, "too many long requests arrive at once: try again", code="busy", retry_after=5
             )
