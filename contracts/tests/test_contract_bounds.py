@@ -33,6 +33,7 @@ from orbiter_contracts.bounds import (
     MAX_NAME_CHARACTERS,
     MAX_OUTPUT_BYTES,
     MAX_TIMEOUT_SECONDS,
+    one_line,
     shortened,
 )
 
@@ -232,3 +233,18 @@ def test_a_shortened_text_keeps_its_beginning_and_its_end() -> None:
     text = shortened("begin" + "." * 1000 + "end", 100)
     assert (len(text), text[:5], text[-3:]) == (100, "begin", "end")
     assert (shortened("abc", 3), shortened("abcd", 3)) == ("abc", "ab\u2026")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("feature\x1b[31m/red\x00", "feature [31m/red"),
+        ("a\x85b\x9bc\x7fd\u2028e", "a b c d e"),
+        ("pay \u202eeciohc\u2066 now\U000e0041", "pay eciohc now"),
+        ("  plain \t text \r\n", "plain text"),
+        ("👩\u200d🚒 क्\u200dष 修理", "👩\u200d🚒 क्\u200dष 修理"),
+        ("half \ud800", "half ?"),
+    ],
+)
+def test_one_line_has_no_control_character_and_nothing_that_hides(text: str, line: str) -> None:
+    assert one_line(text) == line

@@ -1,12 +1,20 @@
 """All attacks, and those that other tests try."""
 
-from attacks import agent_attacks, hostile_attacks, queue_attacks, redis_attacks, tenant_attacks
+from attacks import (
+    agent_attacks,
+    door_attacks,
+    hostile_attacks,
+    queue_attacks,
+    redis_attacks,
+    tenant_attacks,
+)
 from attacks.table import Attack
 
 ATTACKS: tuple[Attack, ...] = (
     *tenant_attacks.ATTACKS,
     *redis_attacks.ATTACKS,
     *queue_attacks.ATTACKS,
+    *door_attacks.ATTACKS,
     *agent_attacks.ATTACKS,
     *hostile_attacks.ATTACKS,
 )
@@ -14,6 +22,10 @@ ATTACKS: tuple[Attack, ...] = (
 _E2E, _CLONE = "tests/e2e/test_e2e_", "wrapper/tests/test_wrapper_git_containers.py::test_"
 _SKILLS = "wrapper/tests/test_wrapper_skills.py::test_"
 _COURIER = "triggers/tests/test_triggers_courier_"
+_RECEIVER = "triggers/tests/test_triggers_receiver.py::test_"
+_GREEDY = "packages/orbiter-server/tests/test_server_greedy.py::test_"
+_MCP = "packages/orbiter-server/tests/test_server_mcp.py::test_"
+_CLIENT = "packages/orbiter-client/tests/test_client_hostile.py::test_"
 _DISRUPTION = "wrapper/tests/test_wrapper_disruption.py::test_"
 ELSEWHERE: tuple[tuple[str, str, str], ...] = (
     (
@@ -223,10 +235,44 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
         "the receivers of the cluster of tests are at private addresses",
     ),
     (
-        "hands in an event whose signature is of another body, an old one, or one that is none",
-        "triggers/tests/test_triggers_receiver.py::"
-        "test_what_is_refused_has_one_reason_and_leaves_nothing",
-        "the installation of the attacks has no webhooks",
+        "many connections to the receiver that say nothing",
+        f"{_RECEIVER}silent_connections_keep_nobody_out",
+        "a forward to a pod does not carry as many: the test connects to the receiver itself",
+    ),
+    (
+        "large events behind small ones, beyond what may wait",
+        f"{_RECEIVER}small_events_hide_no_large_ones_behind_them",
+        "it takes 32 MiB of Redis' memory: the test has a smaller bound",
+    ),
+    (
+        "WebSockets, and event streams, without end",
+        f"{_GREEDY}one_person_has_a_part_of_sockets_and_events_together",
+        "it holds up the whole server where nothing stops it",
+    ),
+    (
+        "requests whose bodies do not end",
+        f"{_GREEDY}bodies_that_do_not_end_are_few_and_those_of_one_person_fewer",
+        "the same",
+    ),
+    (
+        "another one's idempotency key, replayed or forged",
+        f"{_MCP}replayed_and_forged_calls_are_refused",
+        "it is refused between people of one namespace, and B has another one",
+    ),
+    (
+        "words of an agent that hide from an MCP client, or give it orders",
+        f"{_MCP}what_agents_write_is_marked_bounded_and_hides_nothing",
+        "nobody refuses them: they are shown as what they are",
+    ),
+    (
+        "a session of MCP that is another one's",
+        f"{_MCP}there_is_no_session_to_listen_to_or_to_end",
+        "there are none: each request says whose it is",
+    ),
+    (
+        "a Secret whose URL names a socket or a file of who reads it",
+        f"{_CLIENT}a_secret_leads_to_no_file_and_no_socket_of_this_machine",
+        "who is attacked sits at a machine of their own",
     ),
 )
 """What is tried, the test that does, and why it is no row of the suite."""

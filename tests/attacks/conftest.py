@@ -12,8 +12,9 @@ from support.world import ECHO_IMAGE, SYSTEM, World, task
 
 from attacks.agent_attacks import SESSION as SESSION_SHELL
 from attacks.agent_attacks import WORKER as WORKER_SHELL
+from attacks.door_attacks import HOOK, Hooks, hooks_of, trigger
 from attacks.field import CopiedRedis, Field, kubeconfig_with, tenants_role
-from attacks.names import B, names_of
+from attacks.names import A, B, names_of
 from attacks.redis_attacks import CHAT, DEVELOPER, PRODUCER, READER
 from attacks.redis_attacks import SESSION as SESSION_URL
 from attacks.scene import (
@@ -159,6 +160,15 @@ def copied_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisSer
 
 
 @pytest.fixture(scope="package")
+def hooks(world: World) -> Iterator[Hooks]:
+    """A trigger of A and one of B, which take events."""
+    world.apply(*(trigger(namespace) for namespace in (A, B)))
+    yield hooks_of(world)
+    for namespace in (A, B):
+        world.cluster.delete("agenttrigger", HOOK, namespace)
+
+
+@pytest.fixture(scope="package")
 def field(
     world: World,
     work: Work,
@@ -166,6 +176,7 @@ def field(
     free: Shell,
     shells: dict[str, Shell],
     copied_server: RedisServer,
+    hooks: Hooks,
 ) -> Iterator[Field]:
     """All of it. When the last attack is over, the victims' tasks end, and only then."""
     names = names_of(world, WORK, TALK, ECHO)
@@ -192,6 +203,7 @@ def field(
             copy=CopiedRedis(copied_server, source, names),
             shells=shells,
             free=free,
+            hooks=hooks,
         )
         source.close()
         yield field

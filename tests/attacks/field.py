@@ -22,6 +22,7 @@ from attacks.names import B, Names
 from attacks.shells import Shell
 from attacks.table import Refused
 from orbiter_contracts.queues import DEVELOPER_GROUP, PO_GROUP
+from orbiter_contracts.webhook_signatures import Hook
 
 _LISTENS_SECONDS = 2.0
 
@@ -38,6 +39,7 @@ class Field:
         own_user: The user of B's session.
         urls: Redis URLs that B's Secrets give, by who has them.
         shells: Shells of B's agents, by where they run; and that of the controls.
+        hooks: Hooks of A and B by namespace, with their secrets.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Field:
         copy: "CopiedRedis",
         shells: Mapping[str, Shell],
         free: Shell,
+        hooks: Mapping[str, tuple[Hook, str]],
     ) -> None:
         self.world = world
         self.admin = world.cluster
@@ -64,6 +67,7 @@ class Field:
         self.urls = urls
         self.shells = shells
         self.free = free
+        self.hooks = hooks
         self._port = port
         self._copy = copy
 

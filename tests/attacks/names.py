@@ -41,6 +41,7 @@ def names_of(world: World, task: str, session: str, own_session: str) -> Names:
         "own_producer_input": own.developer_input,
         "own_output": own.developer_output,
         "own_lifecycle": own.lifecycle,
+        "own_events": Keys.of_namespace(B).trigger_events,
     }
 
 
@@ -55,8 +56,12 @@ def _victims(world: World, keys: Keys, namespace: str, task: str, session: str) 
         for item in container.get("env", ())
     }
     user = world.cluster.get("posession", session, namespace)["spec"]["userId"]
+    triggers = Keys.of_namespace(namespace)
     return {
         **_talk(keys, worker),
+        "events": triggers.trigger_events,
+        "told": triggers.notified(uid),
+        "untold": dead_letter(triggers.notifications),
         "input": keys.developer_input,
         "output": keys.developer_output,
         "lifecycle": keys.lifecycle,

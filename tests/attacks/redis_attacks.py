@@ -18,6 +18,7 @@ from attacks.names import B, settings_of
 from attacks.redis_lines import (
     ADD,
     CONVERSATION,
+    EVENTS,
     LOOP,
     PRODUCING,
     QUEUE_CLOSED,
@@ -157,6 +158,7 @@ _WORKERS: Lines = (
     *CONVERSATION,
     *QUEUE_CLOSED,
     *QUEUE_OPEN,
+    *EVENTS,
     *SERVER,
     ("runs a script", f"EVAL {LOOP}"),
 )

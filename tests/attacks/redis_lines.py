@@ -118,7 +118,15 @@ QUEUE_OPEN = (
     ("puts words into the mouth of A's agent", f"XADD $transcript {ADD}"),
     ("lets A's transcript expire", "EXPIRE $transcript 0"),
 )
+EVENTS = (
+    ("hands in an event of A's triggers", f"XADD $events {ADD}"),
+    ("reads the events of A's triggers", "XRANGE $events - +"),
+    ("hands in an event of its own that nobody has signed", f"XADD $own_events {ADD}"),
+    ("says that A was told already", "HSET $told x sent"),
+    ("reads what A could not be told", "XRANGE $untold - +"),
+)
 PRODUCING = (
+    *EVENTS,
     ("reads A's prompts", "XRANGE $input - +"),
     ("puts work on A's queue", f"XADD $input {ADD}"),
     ("reads A's outputs", "XRANGE $output - + COUNT 1"),

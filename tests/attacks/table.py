@@ -35,6 +35,7 @@ class Guard(StrEnum):
     PROCESS = "the undumpable worker"
     ENVIRONMENT = "the agent's allowlist of variables"
     WRAPPER = "the worker"
+    RECEIVER = "the receiver of webhooks"
     GIT = "who clones and pushes, beside the agent"
     ISOLATION = "the isolated interpreter"
 

@@ -12,11 +12,16 @@ from support.notify_world import NAMESPACE, NOON, SECRET, NotifyWorld, Receiver
 from support.redis_server import RedisServer
 
 from orbiter_contracts.notify import read_sinks
-from orbiter_contracts.queues import Keys
+from orbiter_contracts.queues import Keys, dead_letter
 from orbiter_contracts.redis_users import courier_rules
 from orbiter_contracts.webhook_signatures import is_signed_message
+from orbiter_operator.streams.client import redis_client
 from orbiter_triggers.courier.notify.models import Notification, Subject
-from orbiter_triggers.courier.notify.outbox import MOST_WAITING_BYTES, Outbox
+from orbiter_triggers.courier.notify.outbox import (
+    LETTERS_BYTES,
+    MOST_WAITING_BYTES,
+    Outbox,
+)
 from orbiter_triggers.courier.notify.retries import Verdict
 
 pytestmark = pytest.mark.integration
@@ -331,3 +336,40 @@ async def test_large_events_of_one_namespace_fill_neither_memory_nor_redis(
     assert sent is not None
     await outbox.settle(Verdict("sent", sent))
     assert await noted(room + 2) == (1, 0)
+
+
+async def test_dead_letters_are_bounded_by_their_bytes_and_the_newest_stay(
+    world: NotifyWorld, redis_server: RedisServer
+) -> None:
+    # As the courier: what it may not ask it cannot bound.
+    courier = redis_client(redis_server.url.replace("redis://", "redis://courier:secret@"))
+    outbox = Outbox(courier, Keys().notifications_waiting("orbiter", "other"))
+    letters = dead_letter(Keys.of_namespace("greedy").notifications)
+    for number in range(LETTERS_BYTES // 60_000 + 20):
+        # Small ones first: what is measured by them alone hides the others.
+        event = "x" * (60_000 if number > 20 else 1_000)
+        one = notification(str(number), event)
+        await outbox.note([one])
+        await outbox.settle(Verdict("dead", one))
+        assert await world.redis.memory_usage(letters, samples=0) < LETTERS_BYTES + 70_000
+    [(_, newest)] = await world.redis.xrevrange(letters, count=1)
+    assert newest["id"] == f"{number}.completed"
+    assert await world.redis.xlen(letters) > 20
+    await courier.aclose()
+
+
+def notification(uid: str, event: str) -> Notification:
+    """One that waits, of the namespace `greedy`."""
+    sink = {"url": "https://example.org/hook", "secretRef": {"name": "orbiter-notify"}}
+    return Notification(
+        identifier=f"{uid}.completed",
+        occasion="Completed",
+        subject=Subject(
+            kind="AgentTask", plural="agenttasks", namespace="greedy", name="a", uid=uid
+        ),
+        sink=read_sinks([sink])[0],
+        time=NOON,
+        event=event,
+        noted=NOON,
+        due=NOON,
+    )

@@ -191,6 +191,9 @@ async def test_a_full_stream_is_said_to_be_full_and_takes_more_when_it_has_room(
             status, answer = await door.post(*github_request(HOOK, "push", pushed()))
             assert status == expected
         assert answer["error"] == "full"
+        other = HOOK._replace(namespace="other")
+        request = github_request(other, "push", pushed())
+        assert (await door.post(*request, path=other.path))[0] == 202
         assert door.counted["full"] == 1
         [first, _] = await door.redis.xrange(STREAM)
         await door.redis.xdel(STREAM, first[0])
@@ -205,6 +208,17 @@ async def test_a_stream_is_full_by_its_bytes_too(door: Door) -> None:
             status, _ = await door.post(*github_request(HOOK, "issue_comment", body))
         assert status == 503
     assert (await door.redis.xlen(STREAM)) < 3
+
+
+async def test_small_events_hide_no_large_ones_behind_them(door: Door) -> None:
+    most = 100_000
+    async with door.receiver(stream=door.stream(most_bytes=most)).listen(0) as door.port:
+        for _ in range(60):
+            await door.post(*github_request(HOOK, "issue_comment", commented(body="x")))
+        large = github_request(HOOK, "issue_comment", commented(body="é" * 9000))
+        answers = [(await door.post(*large))[0] for _ in range(12)]
+    assert answers[-1] == 503
+    assert await door.redis.memory_usage(STREAM, samples=0) < most + 25_000
 
 
 async def test_without_redis_the_sender_is_to_come_again(

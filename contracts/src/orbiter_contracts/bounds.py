@@ -7,6 +7,7 @@ brings into range first.
 """
 
 import math
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -63,6 +64,9 @@ MAX_STATUS_LINE: Final = 140
 
 INT64: Final = 2**63
 """Integers of 64 bits are from minus this on and below it."""
+_UNSHOWN: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
+)
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(3000, 1, 1, tzinfo=UTC)
 
 
@@ -90,7 +94,13 @@ def shortened(text: str, characters: int) -> str:
 
 
 def one_line(text: str, longest: int = MAX_STATUS_LINE) -> str:
-    """The text as one line of at most `longest` characters, cut with an ellipsis."""
+    """The text as one line of at most `longest` characters, cut with an ellipsis.
+
+    A space is where a character was that no line has: one that controls a terminal, turns the
+    others around or is a tag that nobody sees. What joins letters and pictures stays.
+    """
+    if not text.isprintable():
+        text = _UNSHOWN.sub(" ", printable(text))
     line = " ".join(text.split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 

@@ -22,6 +22,15 @@ _SENTINEL: Final = {"redis+sentinel": "redis", "rediss+sentinel": "rediss"}
 _CLUSTER: Final = ("redis+cluster", "rediss+cluster")
 _SENTINEL_PORT: Final = "26379"
 _SENTINEL_OPTIONS: Final = ("sentinel_username", "sentinel_password")
+_FOREIGN: Final = frozenset(
+    {
+        *("db", "username", "password", "sentinel_username", "sentinel_password", "client_name"),
+        *("ssl_cert_reqs", "ssl_check_hostname", "ssl_ciphers"),
+        *("socket_timeout", "socket_connect_timeout", "socket_keepalive", "health_check_interval"),
+        *("retry_on_timeout", "max_connections", "timeout"),
+    }
+)
+"""Options that name no file: one would be opened there and then, be it a pipe nobody writes to."""
 _FORMS: Final = (
     "a URL like redis://user:password@host:6379/0, rediss://…, unix:///a/socket or "
     "redis+sentinel://user:password@host1:26379,host2:26379/NAME/0"
@@ -90,6 +99,25 @@ def read_redis_url(url: str) -> RedisUrl:
     _check_tls(parts.scheme, parts.query)
     host = parts.netloc.rpartition("@")[2]
     return RedisUrl(url, urlunsplit((parts.scheme, host, parts.path, "", "")))
+
+
+def foreign_url_problem(url: str) -> str | None:
+    """Why a program does not follow a URL that others have a say in; None when it does.
+
+    Args:
+        url: As a Secret of theirs has it.
+    """
+    # a socket of this machine is nobody's Redis
+    if not url.strip().lower().startswith(("redis://", "rediss://", "redis+", "rediss+")):
+        return "does not lead to a Redis"
+    for option, _ in parse_qsl(url.partition("?")[2], keep_blank_values=True):
+        if option not in _FOREIGN:
+            return f"has the option {option[:60]!r}, which is not taken from there"
+    try:
+        read_redis_url(url.strip())
+    except RedisUrlError as error:
+        return str(error)
+    return None
 
 
 def hello_fields(reply: object) -> dict[str, object]:

@@ -95,8 +95,8 @@ def courier_rules() -> Rules:
 def _notifications() -> str:
     """To note and settle them: commands that reach no other key."""
     told = Keys().notifications.replace("events", _ANY)
-    commands = ("+hsetnx", "+hset", "+hgetall", "+expire", "+xadd", "+sadd", "+srem", "+smembers")
-    return _selector(commands, (f"{_ANY_NAMESPACE}{told}", told))
+    commands = "+hsetnx +hset +hgetall +expire +xadd +xlen +memory|usage +sadd +srem +smembers"
+    return _selector((commands,), (f"{_ANY_NAMESPACE}{told}", told))
 
 
 def worker_user(namespace: str) -> str:

@@ -87,7 +87,7 @@ user triggers on PASSWORD resetchannels ~{*}:agenttrigger:* -@all {{ $connection
 user receiver on PASSWORD resetchannels ~{*}:agenttrigger:events -@all {{ $connection }} +xadd +xlen +memory|usage +expire
 {{- end }}
 {{- if include "orbiter.courier" . }}
-user courier on PASSWORD resetchannels ~{*}:agenttrigger:events ~{*}:agenttrigger:*:poll ~{*}:agenttrigger:*:comments %R~{*}:agenttrigger:*:made:* -@all {{ $connection }} +xadd +xlen +memory|usage +expire +mget +hget +hgetall +hset +hdel (-@all +hsetnx +hset +hgetall +expire +xadd +sadd +srem +smembers ~{*}:notify:* ~notify:*)
+user courier on PASSWORD resetchannels ~{*}:agenttrigger:events ~{*}:agenttrigger:*:poll ~{*}:agenttrigger:*:comments %R~{*}:agenttrigger:*:made:* -@all {{ $connection }} +xadd +xlen +memory|usage +expire +mget +hget +hgetall +hset +hdel (-@all +hsetnx +hset +hgetall +expire +xadd +xlen +memory|usage +sadd +srem +smembers ~{*}:notify:* ~notify:*)
 {{- end }}
 {{- range $namespace := $values.workers.namespaces }}
 {{- $user := printf "chat-%s" $namespace }}

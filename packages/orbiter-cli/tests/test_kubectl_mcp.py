@@ -1,5 +1,6 @@
 """`kubectl orbiter mcp` as a program: the official client runs a task by stdin and stdout."""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -71,7 +72,8 @@ async def test_the_official_client_runs_a_task_end_to_end(
         kept = {"phase": "Completed", "attempts": 1, "artifacts": {"attempt": 1, "count": 2}}
         kept["inputStream"] = KEYS.developer_input
         api.patch("agenttasks", SPACE, "page-1", {"status": kept})
-        files = {"0000-a": b"# Done", "0001-b": bytes(range(256))}
+        hides = "one\r\n\ttwo\u202e\x1b[8m\rthree".encode()
+        files = {"0000-a": b"# Done", "0001-b": bytes(range(256)), "0002-c": hides}
         entries = [
             {
                 "name": f"out/{key}", "key": key, "size_bytes": len(data), "place": "redis",
@@ -86,11 +88,14 @@ async def test_the_official_client_runs_a_task_end_to_end(
         assert (await called(client, "watch_task", name="page-1"))["ended"] == "over"
         listed = await called(client, "list_artifacts", name="page-1")
         names = [each["name"] for each in listed["agent_said"]["files"]]
-        assert names == ["out/0000-a", "out/0001-b", "out/forged"]
+        assert names == ["out/0000-a", "out/0001-b", "out/0002-c", "out/forged"]
         text = await called(client, "get_artifact", name="page-1", file="out/0000-a")
         assert text["agent_said"]["text"] == "# Done"
         binary = await called(client, "get_artifact", name="page-1", file="out/0001-b")
         assert base64.b64decode(binary["agent_said"]["base64"]) == files["0001-b"]
+        hidden = await called(client, "get_artifact", name="page-1", file="out/0002-c")
+        assert hidden["agent_said"]["text"] == "one\r\n\ttwo\\u202e\\u001b[8m\\rthree"
+        assert hidden["agent_said"]["escaped"] is True
         forged = await called(client, "get_artifact", name="page-1", file="out/forged")
         assert forged["error"]["code"] == "no_artifacts"
         missing = await called(client, "get_artifact", name="page-1", file="../../etc/passwd")
@@ -110,3 +115,47 @@ async def test_what_cannot_be_is_refused_with_its_reason(
         ):
             assert (await called(client, name, **arguments))["error"]["code"] == code
         assert api.writes == 0
+
+
+INITIALIZE = {
+    "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}
+}  # fmt: skip
+NONSENSE = (
+    *(
+        b"",
+        b"hello",
+        b"\x00\x00",
+        b"[" * 200_000,
+        b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b"}",
+    ),
+    *(b'{"jsonrpc": "2.0", "id": {}, "method": "ping"}', b'[{"jsonrpc": "2.0", "id": 1}]'),
+    *(b'{"id": 1, "method": "\xff\xfe"}', b'{"jsonrpc": "2.0", "id": "\\ud800", "method": "ping"}'),
+    *(b'{"jsonrpc": "2.0", "id": 7, "result": {}}', b'{"jsonrpc": "2.0", "method": "tools/call"}'),
+)
+
+
+async def test_lines_that_are_no_messages_end_nothing(api: FakeApi, tmp_path: Path) -> None:
+    words = ("mcp", "--kubeconfig", str(api.kubeconfig(tmp_path)), "-n", SPACE)
+    program = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PLUGIN, *words), env={**os.environ, **our_environment()},
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert program.stdin is not None
+    assert program.stdout is not None
+
+    def say(line: bytes, **message: Any) -> None:
+        assert program.stdin is not None
+        text = json.dumps({"jsonrpc": "2.0", **message}).encode() if message else line
+        program.stdin.write(text + b"\n")
+
+    async with asyncio.timeout(90):
+        say(b"", id=0, method="initialize", params=INITIALIZE)
+        assert b'"serverInfo"' in await program.stdout.readline()
+        for number, line in enumerate(NONSENSE, 1):
+            say(line)
+            say(b"", id=f"after {number}", method="ping")
+            while json.loads(await program.stdout.readline())["id"] != f"after {number}":
+                pass
+        program.stdin.close()
+        assert await program.wait() == 0
+    assert api.writes == 0

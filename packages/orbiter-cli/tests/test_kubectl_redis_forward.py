@@ -193,3 +193,17 @@ def test_a_cluster_is_refused_with_a_sentence(session: FakeKubectl, tmp_path: Pa
         assert result.exit_code == 2
         assert "the Redis URL leads to a Redis Cluster (redis" in result.stderr
         assert "secret" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "url", ["unix:///var/run/a.sock", f"rediss://:secret@{IN_CLUSTER}:6379/0?ssl_certfile=/a/pipe"]
+)
+def test_a_secret_leads_to_no_file_and_no_socket_of_this_machine(
+    session: FakeKubectl, url: str
+) -> None:
+    session.has(an_object("Secret", "orbiter-chat", data={"chat-url": url}))
+    result = run("chat", "alice", "--once", "hi")
+    assert result.exit_code == 6
+    assert "the Redis URL " in result.stderr
+    assert "secret@" not in result.stderr
+    assert not (session.home / "forwards").exists()

@@ -17,7 +17,7 @@ from support.fake_reviews import reviews as reviews
 from orbiter import Agent, tool
 from orbiter.models import ModelProvider, ModelResponse, ScriptedModel, StreamChunk
 from orbiter.server import ServerConfig, create_app
-from orbiter.server._internal.arrivals import few_waiting
+from orbiter.server._internal.arrivals import bounds
 from orbiter.server.main import Server
 
 
@@ -115,7 +115,9 @@ async def running(
     app = create_app(
         agents, config=ServerConfig(**config), provider=model or ScriptedModel("Hi.", repeat=True)
     )
-    options = uvicorn.Config(app, port=0, log_level="error", lifespan="on", http=few_waiting())
+    options = uvicorn.Config(
+        app, port=0, log_level="error", lifespan="on", **bounds(app.state.bodies.most)
+    )
     options.load()
     server = Server(options, app.state.runs)
     server.lifespan = options.lifespan_class(options)

@@ -45,7 +45,8 @@ class EventStream:
         stream = Keys.of_namespace(namespace).trigger_events
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.xlen(stream)
-            pipe.memory_usage(stream)
+            # All of it: by its first few entries alone, small ones would hide large ones.
+            pipe.memory_usage(stream, samples=0)
             length, size = await pipe.execute()
         if int(length) >= self._most or int(size or 0) >= self._most_bytes:
             raise StreamFullError(namespace)

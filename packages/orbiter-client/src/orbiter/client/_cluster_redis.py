@@ -1,5 +1,6 @@
 """The Redis of a namespace, as the user whose Secret the caller may read; replies are bounded."""
 
+import asyncio
 import base64
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -7,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from orbiter.client.contract import Ask, UserKey
 from orbiter.client.errors import ClientError, client_error
+from orbiter.types import OrbiterError
 
 if TYPE_CHECKING:
     from orbiter.tasks.api_server import ApiServer
 
 ASK_SECONDS: Final = 15.0
+READ_SECONDS: Final = 120.0
+"""For all that is read over one connection."""
 
 
 class ClusterRedis:
@@ -50,11 +54,17 @@ class ClusterRedis:
             return await connection.read_response(disable_decoding=True)
 
         try:
-            await connection.connect()  # type: ignore[no-untyped-call]
-            yield ask
+            async with asyncio.timeout(READ_SECONDS):
+                await connection.connect()  # type: ignore[no-untyped-call]
+                yield ask
+        except OrbiterError:
+            raise
         except (RedisError, OSError) as error:
             words = str(error) or "no answer in time"
             raise ClientError("unreachable", f"Redis does not say: {words[:300]}") from error
+        except Exception as error:
+            # whatever answers there is that namespace's
+            raise ClientError("unreachable", "this is no Redis") from error
         finally:
             await connection.disconnect(nowait=True)
 
@@ -76,10 +86,15 @@ def user_url(data: Any, key: str, secret: str) -> tuple[str, str | None]:
     Raises:
         ClientError: It does not hold what it should.
     """
+    from orbiter_contracts.redis_url import foreign_url_problem
+
     try:
         url, ca = (base64.b64decode(str(data.get(name, ""))).decode() for name in (key, "ca.crt"))
     except ValueError:
         url = ca = ""
     if not url.strip():
         raise ClientError("unreachable", f"the Secret {secret} has no {key} that is a URL")
+    if problem := foreign_url_problem(url):
+        # whoever may write Secrets in the namespace has a say in what is opened here
+        raise ClientError("unreachable", f"the {key} of the Secret {secret} {problem}")
     return url.strip(), ca or None

@@ -81,12 +81,12 @@ async def read_transcript(
     events: list[AnyEvent] = []
     position = "-"
     async with redis.open(_space(task), TRANSCRIPTS) as ask:
-        while len(events) < MOST_EVENTS:
+        for _ in range(MOST_EVENTS // _AT_ONCE):
             entries = await ask("XRANGE", key, position, "+", "COUNT", _AT_ONCE) or []
             for entry, fields in entries:
                 position = f"({entry.decode()}"
                 events += reader.take(read_entry(_pairs(fields)))
-            if len(entries) < _AT_ONCE:
+            if len(entries) < _AT_ONCE or len(events) >= MOST_EVENTS:
                 break
     return events
 

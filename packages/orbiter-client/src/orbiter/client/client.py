@@ -1,8 +1,9 @@
 """TaskClient: everything that can be done with the tasks of a cluster, as one somebody."""
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from orbiter.client._records import MOST_BYTES, kept_files, read_kept, read_transcript
 from orbiter.client._submission import submit
@@ -12,6 +13,8 @@ from orbiter.client.errors import ClientError
 from orbiter.client.following import followed
 from orbiter.client.models import KeptFiles, NewTask, Submitted, Task, TaskPage, TaskQuery
 from orbiter.client.objects import FINAL, Object, manager_of, open_question, part_of, read_task
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 if TYPE_CHECKING:
     from orbiter_contracts.transcript import AnyEvent
@@ -58,6 +61,7 @@ class TaskClient:
             ClientError: `exists`, `other_task` where the key has named another request's task, or
                 the API server has refused it.
         """
+        _require_names(namespace)
         return await submit(self._api, new, namespace, key)
 
     async def get(self, namespace: str, name: str) -> Task:
@@ -70,6 +74,7 @@ class TaskClient:
 
     async def object(self, namespace: str, name: str) -> Object:
         """Return a task as the API server has it; see `get`."""
+        _require_names(namespace, name)
         found = await self._api.get(namespace, name)
         if found is None:
             raise ClientError("not_found", f"there is no task '{namespace}/{name}'")
@@ -96,6 +101,7 @@ class TaskClient:
         Raises:
             ClientError: There is no such task any more, or it may not be read.
         """
+        _require_names(namespace, name)
         async with aclosing(followed(self._api, namespace, name, seconds)) as states:
             async for task in states:
                 yield task
@@ -213,6 +219,13 @@ class TaskClient:
         if self._redis is None:
             raise ClientError("no_artifacts", "there is no way to Redis from here")
         return self._redis
+
+
+def _require_names(*names: str) -> None:
+    """See that these may be part of an address at the API server."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ClientError("invalid", f"{name[:100]!r} is no name of a namespace or a task")
 
 
 def _require_ours(task: Object, namespace: str, name: str) -> Object:

@@ -12,7 +12,7 @@ from orbiter.client.client import TaskClient
 from orbiter.client.contract import RedisApi
 from orbiter.client.errors import ClientError, client_error
 from orbiter.client.models import TaskPage, TaskQuery
-from orbiter.client.objects import Object, part_of, read_summary, text_of
+from orbiter.client.objects import LONGEST_NAME, Object, part_of, read_summary, text_of
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
@@ -97,7 +97,8 @@ class ClusterTasks:
     async def get(self, namespace: str, name: str) -> Object | None:
         """Return a task as the API server has it; None when there is none."""
         method = "get_namespaced_custom_object"
-        return await _told(self._api.call(method, KIND, namespace, name=name, **_BOUNDED))
+        found = await _told(self._api.call(method, KIND, namespace, name=name, **_BOUNDED))
+        return None if found is None else _whole(found)
 
     async def page(self, query: TaskQuery) -> TaskPage:
         """Return a page of tasks, in the order of their names."""
@@ -116,7 +117,10 @@ class ClusterTasks:
         if found is None:
             raise ClientError("not_found", "the API server does not know tasks: Orbiter's resource "
                               "definitions are not applied")  # fmt: skip
-        items = [read_summary(item) for item in found["items"]]
+        listed = found.get("items")
+        if not isinstance(listed, list):
+            raise ClientError("unreachable", "the API server's answer is no list")
+        items = [read_summary(item) for item in listed if _is_task(item)]
         if query.phase is not None:
             items = [each for each in items if each.phase == query.phase]
         return TaskPage(items=items, next=text_of(part_of(found, "metadata").get("continue"), 4000))
@@ -137,7 +141,7 @@ class ClusterTasks:
                 "not_found",
                 f"there is no namespace {namespace}, or Orbiter's resource definitions are missing",
             )
-        return made
+        return _whole(made)
 
     async def patch(self, namespace: str, name: str, change: Object | list[Object]) -> Object:
         """Change a task."""
@@ -215,6 +219,20 @@ async def _told(call: Awaitable[T]) -> T:
         return await call
     except Exception as error:
         raise client_error(error) from error
+
+
+def _whole(found: Object) -> Object:
+    """Return what is a task; whatever else an API server says is no answer."""
+    if not _is_task(found):
+        raise ClientError("unreachable", "the API server's answer is no task")
+    return found
+
+
+def _is_task(found: object) -> bool:
+    if not isinstance(found, dict) or not isinstance(found.get("spec"), dict):
+        return False
+    names = (part_of(found, "metadata").get(key) for key in ("name", "namespace", "uid"))
+    return all(isinstance(name, str) and 0 < len(name) <= LONGEST_NAME for name in names)
 
 
 def _gone(namespace: str, name: str) -> ClientError:

@@ -3,13 +3,14 @@
 Needs the extra `mcp`, which is loaded when a server is made.
 """
 
+import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
 from orbiter.client.client import TaskClient
-from orbiter.client.mcp_tools import TOOLS, Caller, TaskTool, as_text
+from orbiter.client.mcp_tools import TOOLS, Caller, TaskTool, shown
 from orbiter.types import OrbiterError
 
 if TYPE_CHECKING:
@@ -50,9 +51,11 @@ def task_server(tasks: TaskClient, *, namespace: str | None = None) -> "Server[A
             words = f"there is no tool {params.name[:80]!r}; the tools: {known}"
             raise MCPError(types.INVALID_PARAMS, words)
         caller = Caller(tasks, namespace, context.session.report_progress)
-        result, failed = await _called(tool, caller, params.arguments or {})
+        told, failed = await _called(tool, caller, params.arguments or {})
+        # both forms are read by models, and by people at terminals
+        result = shown(told)
         return types.CallToolResult(
-            content=[types.TextContent(type="text", text=as_text(result))],
+            content=[types.TextContent(type="text", text=json.dumps(result, ensure_ascii=False))],
             structured_content=result,
             is_error=failed,
         )

@@ -20,6 +20,7 @@ MOST_CALLS: Final = 128
 MOST_LABELS: Final = 50
 """An object has room for thousands, and a list for a thousand such objects."""
 MOST_ATTEMPTS: Final = 999_999
+LONGEST_NAME: Final = 253
 OPERATOR: Final = "orbiter.dev/operator"
 """Who runs a task that names nobody."""
 FINAL: Final = ("Completed", "Failed", "Cancelled")

@@ -20,6 +20,7 @@ from orbiter.agent import Provider
 from orbiter.client import ClientError
 from orbiter.server._internal.agent_routes import agent_endpoints
 from orbiter.server._internal.auth import Auth
+from orbiter.server._internal.bodies import Bodies
 from orbiter.server._internal.chat_routes import chat_endpoints
 from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.cluster_routes import cluster_endpoints
@@ -90,17 +91,20 @@ def create_app(
         return JSONResponse(document)
 
     async def socket(connection: WebSocket) -> None:
+        viewer = viewer_of(connection)
         try:
-            await viewer_of(connection).require(USE_AGENTS)
+            await viewer.require(USE_AGENTS)
+            with services.streams.held(viewer), services.metrics.sockets.track_inprogress():
+                await Connection(services, connection).serve()
         except RequestError as refusal:
-            await connection.close(1008, str(refusal))
-            return
-        with services.metrics.sockets.track_inprogress():
-            await Connection(services, connection).serve()
+            if "websocket.http.response" in connection.scope.get("extensions", ()):
+                await connection.send_denial_response(error_response(refusal))
+            else:
+                await connection.close(1008, str(refusal))
 
     app = Starlette(
         routes=[
-            *(endpoint.route(config.max_body_bytes) for endpoint in endpoints),
+            *(endpoint.route(services.bodies) for endpoint in endpoints),
             Route("/openapi.json", describe, methods=["GET"]),
             mcp_route(services),
             WebSocketRoute("/v1/socket", socket),
@@ -117,6 +121,7 @@ def create_app(
     )
     app.state.runs = services.runs
     app.state.directory = config.directory
+    app.state.streams, app.state.bodies = services.streams, services.bodies
     return app
 
 
@@ -140,6 +145,7 @@ def _services(
         ),
         metrics=metrics,
         streams=Streams(metrics.streams, config.max_streams),
+        bodies=Bodies(config.max_body_bytes),
         cluster=cluster,
         transcripts=Transcripts(cluster.readers) if cluster and config.transcripts else None,
         reviews=reviews_of(config),

@@ -18,7 +18,7 @@ from orbiter import Agent, Swarm
 from orbiter.access import is_loopback
 from orbiter.agent import Provider
 from orbiter.listening import listen, outside_of_a_loop, url_of
-from orbiter.server._internal.arrivals import BACKLOG, few_waiting
+from orbiter.server._internal.arrivals import bounds
 from orbiter.server._internal.directory import owned
 from orbiter.server._internal.given import check_given
 from orbiter.server._internal.runs import Runs
@@ -102,7 +102,7 @@ def serve_app(
     options = uvicorn.Config(
         app, host=host, port=port, log_level="info", access_log=False, server_header=False,
         timeout_graceful_shutdown=1, lifespan="on", ssl_certfile=certificate, ssl_keyfile=key,
-        http=few_waiting(), backlog=BACKLOG,
+        **bounds(app.state.bodies.most),
     )  # fmt: skip
     Server(options, app.state.runs).run(sockets=[opened])
 

@@ -62,8 +62,7 @@ class ApiServer:
         Raises:
             TaskError: The server did not answer as it should.
         """
-        items: list[Object] = []
-        more = ""
+        items, more = list[Object](), ""
         method = f"list_{_scope(namespace)}_custom_object"
         while True:
             cursor: dict[str, Any] = {"_continue": more} if more else {}
@@ -158,8 +157,7 @@ class ApiServer:
         # hundreds of models, which are loaded by whoever first names it: not on the event loop
         core = await asyncio.to_thread(getattr, client, "CoreV1Api")
         ask = await self._method("read_namespaced_secret", core)
-        asked = ask(name, namespace, _request_timeout=timeout)
-        status, reason, body = await _say(_answer(asked))
+        status, reason, body = await _say(_answer(ask(name, namespace, _request_timeout=timeout)))
         if status == HTTPStatus.NOT_FOUND:
             return None
         if status >= HTTPStatus.BAD_REQUEST:
@@ -229,10 +227,12 @@ async def _answer(request: Any) -> tuple[int, str, bytes]:
 
 def _decoded(body: bytes, root: int) -> Object:
     try:
-        answer: Object = decode(body, root=root)
+        answer: object = decode(body, root=root)
     except ValueError as error:
         raise TaskError(f"the API server's answer is no JSON: {error}") from error
-    return answer
+    if isinstance(answer, dict):
+        return answer
+    raise TaskError("the API server's answer is no object")
 
 
 def _refusal(status: int, message: str) -> TaskError:
@@ -246,5 +246,5 @@ def _refusal(status: int, message: str) -> TaskError:
 def _message(body: Any, reason: Any) -> str:
     try:
         return str(json.loads(body)["message"])
-    except (TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError, RecursionError):
         return str(reason)

@@ -31,6 +31,8 @@ MOST_WAITING: Final = 5000
 MOST_WAITING_BYTES: Final = 16 * 1024 * 1024
 """The same of their events: they are in memory, and Redis is everybody's."""
 LETTERS_KEPT: Final = 1000
+LETTERS_BYTES: Final = 8 * 1024 * 1024
+"""Dead letters of one namespace; when they are more, the older half of them goes."""
 _LETTERS_SECONDS: Final = 30 * 24 * 60 * 60
 _REMEMBERED: Final = 50_000
 _SENT: Final = "sent"
@@ -186,8 +188,14 @@ class Outbox:
             "data": told.event,
         }
         letter: dict[Any, Any] = {**dead_letter_fields(fields, told.why)}
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.xlen(name)
+            # All of it: by its first few entries alone, small ones would hide large ones.
+            pipe.memory_usage(name, samples=0)
+            length, size = await pipe.execute()
+        most = LETTERS_KEPT if int(size or 0) < LETTERS_BYTES else int(length) // 2 + 1
         async with self._redis.pipeline(transaction=True) as pipe:
-            pipe.xadd(name, letter, maxlen=LETTERS_KEPT, approximate=False)
+            pipe.xadd(name, letter, maxlen=most, approximate=False)
             pipe.expire(name, _LETTERS_SECONDS)
             await pipe.execute()
         self._dead(name)

@@ -16,7 +16,13 @@ from urllib.parse import urlsplit
 from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.redis_client import check, client_to
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter_contracts.redis_url import ClusterError, RedisUrl, RedisUrlError, read_redis_url
+from orbiter_contracts.redis_url import (
+    ClusterError,
+    RedisUrl,
+    RedisUrlError,
+    foreign_url_problem,
+    read_redis_url,
+)
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -78,6 +84,9 @@ class RedisForward:
 
         self._close()
         url, ca = (self._url, None) if self._url else self._access(self._kubectl)
+        if not self._url and (problem := foreign_url_problem(url)):
+            # whoever may write Secrets there has a say in what is opened here
+            raise CommandError(f"the Redis URL {problem}; {_OTHERWISE}", ExitCode.UNREACHABLE)
         try:
             target = read_redis_url(url)
             local = None if self._url else self._forwarded(target)

@@ -7,13 +7,22 @@ waits for its next request only as long as there are not `MOST_WAITING` newer on
 """
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST_WAITING: Final = 512
 BACKLOG: Final = 128
 """How many are accepted before the first of them is looked at."""
+
+
+def bounds(message: int) -> dict[str, Any]:
+    """Return those of uvicorn's options that bound what strangers may have.
+
+    Args:
+        message: Bytes of a WebSocket's message, which is held until it has come whole.
+    """
+    return {"http": few_waiting(), "backlog": BACKLOG, "ws_max_size": message}
 
 
 def few_waiting(most: int = MOST_WAITING) -> type[H11Protocol]:

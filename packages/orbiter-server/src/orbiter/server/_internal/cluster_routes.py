@@ -77,7 +77,9 @@ def cluster_endpoints(services: Services) -> list[Endpoint]:
             place, last_event_id(request.headers, query.after),
             idle=services.config.heartbeat_seconds, over=over, by=viewer.user,
         )  # fmt: skip
-        return services.streams.events(await begun(batches), viewer)
+        with services.streams.held(viewer):  # it is waited for, too
+            batches = await begun(batches)
+        return services.streams.events(batches, viewer)
 
     def cluster() -> Cluster:
         return cluster_of(services)

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from starlette.requests import Request
 from starlette.responses import Response
 
-from orbiter.client import Task, TaskClient
+from orbiter.client import ClientError, Task, TaskClient
 from orbiter.client.following import followed
 from orbiter.server._internal.endpoint import Endpoint
 from orbiter.server._internal.errors import RequestError
@@ -20,6 +20,7 @@ from orbiter.server.task_models import NewClusterTask, TaskEventsQuery
 
 _SHOWN = (404, 501, 502)
 REFUSED = (*_SHOWN, 403, 409)
+_KEY = "Idempotency-Key"
 
 
 def client_of(services: Services, request: Request) -> TaskClient:
@@ -41,9 +42,7 @@ def cluster_task_endpoints(services: Services) -> list[Endpoint]:
 
     async def submit(request: Request, body: NewClusterTask) -> Response:
         tasks = client(request)
-        given = await tasks.submit(
-            body.task(), namespace=body.namespace, key=_key(request.headers.get("idempotency-key"))
-        )
+        given = await tasks.submit(body.task(), namespace=body.namespace, key=_key(request))
         told = TaskReference(namespace=given.task.namespace, name=given.task.name)
         status = 201 if given.created else 200
         return Response(told.model_dump_json(), status, media_type="application/json")
@@ -63,11 +62,14 @@ def cluster_task_endpoints(services: Services) -> list[Endpoint]:
     async def events(
         request: Request, namespace: str, name: str, query: TaskEventsQuery
     ) -> Response:
-        tasks = ViewerTasks(cluster_of(services), viewer_of(request), services.config.kubeconfig)
+        viewer = viewer_of(request)
+        tasks = ViewerTasks(cluster_of(services), viewer, services.config.kubeconfig)
         seen = last_event_id(request.headers, query.after)
         states = followed(tasks, namespace, name, None, to_its_end=True)
         told = with_silences(_events(states, seen), services.config.heartbeat_seconds)
-        return services.streams.events(await begun(told), viewer_of(request))
+        with services.streams.held(viewer):  # it is waited for, too
+            told = await begun(told)
+        return services.streams.events(told, viewer)
 
     path = "/v1/cluster/tasks/{namespace}/{name}"
     return [
@@ -109,8 +111,16 @@ async def _events(states: AsyncGenerator[Task, None], seen: int) -> AsyncGenerat
                 raise
 
 
-def _key(given: str | None) -> str | None:
-    """Return what the header says, in quotation marks or without."""
+def _key(request: Request) -> str | None:
+    """Return what the header says, in quotation marks or without.
+
+    Raises:
+        ClientError: It is there more than once, of which anybody may read another one.
+    """
+    found = request.headers.getlist(_KEY)
+    if len(found) > 1:
+        raise ClientError("invalid", "give one idempotency key", field=_KEY)
+    given = found[0] if found else None
     if given is not None and len(given) > 1 and given[0] == given[-1] == '"':
         return given[1:-1]
     return given

@@ -1,7 +1,5 @@
 """Endpoints as data: what serves a request is also what the OpenAPI document tells of it."""
 
-import asyncio
-import json
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -9,11 +7,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from orbiter.client import ClientError
+from orbiter.server._internal.bodies import Bodies
 from orbiter.server._internal.errors import RequestError, error_response, refusal_of
 from orbiter.server._internal.viewer import USE_AGENTS, Right, viewer_of
 from orbiter.server.models import ErrorAnswer
@@ -27,8 +26,6 @@ _UNTYPED: dict[str, dict[str, Any]] = {
 }
 # where the metrics find out which endpoint a request has met
 PATTERN = "orbiter.server.pattern"
-BODY_SECONDS = 60.0
-"""In which a body has to arrive: whoever sends a byte now and then holds a connection for ever."""
 _REFERENCE = "#/components/schemas/{model}"
 
 
@@ -69,7 +66,7 @@ class Endpoint:
     idempotent: bool = False
     needs: Right | None = USE_AGENTS
 
-    def route(self, max_body: int) -> Route:
+    def route(self, bodies: Bodies) -> Route:
         """Return what serves it."""
 
         async def serve(request: Request) -> Response:
@@ -80,7 +77,7 @@ class Endpoint:
             if self.query is not None:
                 given["query"] = _parsed(self.query, dict(request.query_params), "query")
             if self.body is not None:
-                given["body"] = _parsed(self.body, await read_json(request, max_body), "body")
+                given["body"] = _parsed(self.body, await bodies.json(request), "body")
             result = await self.handler(request, **given)
             if isinstance(result, Response):
                 return result
@@ -88,32 +85,6 @@ class Endpoint:
             return Response(content, self.status, media_type=self.media if content else None)
 
         return Route(self.path, serve, methods=[self.method], name=f"{self.method} {self.path}")
-
-
-async def read_json(request: Request, limit: int) -> Any:
-    """Read a JSON body.
-
-    Raises:
-        RequestError: It is too long or no JSON.
-    """
-    chunks, size = [], 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > limit:
-                    raise RequestError(413, f"the request is longer than {limit} bytes")
-                chunks.append(chunk)
-    except ClientDisconnect:
-        raise RequestError(400, "the request broke off") from None
-    except TimeoutError:
-        raise RequestError(
-            408, f"the request's body has not arrived within {BODY_SECONDS:g} s", code="too_slow"
-        ) from None
-    try:
-        return json.loads(b"".join(chunks))
-    except (ValueError, RecursionError) as error:
-        raise RequestError(400, f"the request's body is no JSON: {error}") from None
 
 
 def _parsed(model: type[ModelT], data: Any, place: str) -> ModelT:

@@ -8,7 +8,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from orbiter.server._internal.cluster_task_changes import client_of
-from orbiter.server._internal.endpoint import BODY_SECONDS, PATTERN
+from orbiter.server._internal.endpoint import PATTERN
 from orbiter.server._internal.errors import RequestError, error_response
 from orbiter.server._internal.services import Services
 from orbiter.server._internal.sse import while_allowed
@@ -44,10 +44,10 @@ class MCPEndpoint:
             raise RequestError(
                 501, "this needs the extra: pip install 'orbiter-server[kubernetes]'"
             ) from None
-        from orbiter.client.mcp_server import serve_request
+        from orbiter.client.mcp_server import MOST_BODY_BYTES, serve_request
 
         viewer = viewer_of(request)
-        body = await _whole(receive)
+        body = _again(await self._services.bodies.read(request, MOST_BODY_BYTES), receive)
         # a call may wait for minutes, as an event stream does
         begun = False
 
@@ -65,35 +65,12 @@ class MCPEndpoint:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _whole(receive: Receive) -> Receive:
-    """Return what gives a body that has arrived in time; how large it may be is the SDK's to say.
-
-    Raises:
-        RequestError: It has not arrived, or is larger than any that is taken.
-    """
-    from orbiter.client.mcp_server import MOST_BODY_BYTES
-
-    messages, size = list[Message](), 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                messages.append(message)
-                size += len(message.get("body", b""))
-                if size > MOST_BODY_BYTES:
-                    raise RequestError(
-                        413, f"the request is longer than {MOST_BODY_BYTES} bytes", code="too_large"
-                    )
-                if not message.get("more_body"):
-                    break
-    except TimeoutError:
-        raise RequestError(
-            408, f"the request's body has not arrived within {BODY_SECONDS:g} s", code="too_slow"
-        ) from None
-    left = iter(messages)
+def _again(body: bytes, receive: Receive) -> Receive:
+    """Return what gives a body that was read, and after it what comes."""
+    left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
-        return next(left, None) or await receive()
+        return left.pop() if left else await receive()
 
     return again
 

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl
 
 from orbiter.server._internal.errors import RequestError
 from orbiter.server._internal.lookups import Lookups
@@ -15,16 +14,6 @@ if TYPE_CHECKING:
 
 _lookups = Lookups()
 SECRET, KEY = "orbiter-transcript", "transcript-url"
-_OPTIONS = frozenset(
-    {
-        *("db", "username", "password", "sentinel_username", "sentinel_password", "client_name"),
-        *("ssl_cert_reqs", "ssl_check_hostname", "ssl_ciphers"),
-        *("socket_timeout", "socket_connect_timeout", "socket_keepalive", "health_check_interval"),
-        *("retry_on_timeout", "max_connections", "timeout"),
-    }
-)
-"""What the URL in a Secret may say behind its `?`: nothing that names a file of the server's, which
-would be opened there and then, and be it a pipe that nobody writes to."""
 
 
 class Access(NamedTuple):
@@ -84,30 +73,16 @@ def access_of(
     Raises:
         RequestError: It does not hold what it should.
     """
-    from orbiter_contracts.redis_url import RedisUrlError, read_redis_url
+    from orbiter_contracts.redis_url import foreign_url_problem
 
     try:
         url, ca = (base64.b64decode(str(data.get(name, ""))).decode() for name in (key, "ca.crt"))
     except ValueError:
         url = ca = ""
-    # a socket of this machine is nobody's Redis
-    if not url.strip().lower().startswith(("redis://", "rediss://", "redis+", "rediss+")):
+    if problem := foreign_url_problem(url):
         raise _unusable(
-            f"the Secret {secret} of namespace {namespace} has no {key} that leads to a Redis",
-            secret,
+            f"the {key} of the Secret {secret} of namespace {namespace} {problem}", secret
         )
-    for option, _ in parse_qsl(url.partition("?")[2], keep_blank_values=True):
-        if option not in _OPTIONS:
-            raise _unusable(
-                f"the URL in the Secret {secret} of namespace {namespace} has the option "
-                f"{option[:60]!r}, which the server does not take from there", secret,
-            )  # fmt: skip
-    try:
-        read_redis_url(url.strip())
-    except RedisUrlError as error:
-        raise _unusable(
-            f"the URL in the Secret {secret} of namespace {namespace} {error}", secret
-        ) from None
     return Access(url.strip(), ca or None, namespace)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from orbiter import Agent, Swarm
 from orbiter.agent import Provider
+from orbiter.server._internal.bodies import Bodies
 from orbiter.server._internal.cluster import Cluster
 from orbiter.server._internal.database import Database
 from orbiter.server._internal.errors import RequestError
@@ -33,6 +34,7 @@ class Services:
     broker: TaskBroker
     metrics: Metrics
     streams: Streams
+    bodies: Bodies
     cluster: Cluster | None
     transcripts: Transcripts | None
     reviews: Reviews | None

@@ -149,10 +149,16 @@ class Connection:
             raise RequestError(409, f"id '{key}' is in use: stop it first or take another")
         if len(self._followed) >= MOST_FOLLOWED:
             raise RequestError(429, f"a connection follows {MOST_FOLLOWED} things at most")
+        self._services.streams.require_room(self._viewer)
 
     def _follow(self, key: str, batches: AsyncIterator[Batch]) -> None:
         self._check_room(key)
-        self._followed[key] = asyncio.create_task(self._pass_on(key, batches))
+        following = asyncio.create_task(self._pass_on(key, batches))
+        # each is an event stream, whatever it comes through
+        count, user = self._services.streams.count, self._viewer.user
+        count(1, user)
+        following.add_done_callback(lambda _: count(-1, user))
+        self._followed[key] = following
 
     async def _pass_on(self, key: str, batches: AsyncIterator[Batch]) -> None:
         try:

@@ -37,7 +37,7 @@ class Streams:
     def __init__(self, gauge: Gauge, limit: int) -> None:
         self._gauge = gauge
         self._limit = limit
-        self._open = 0
+        self.opened = 0
         self._persons = Counter[str]()
 
     def events(self, batches: AsyncGenerator[Batch, None], viewer: Viewer) -> StreamingResponse:
@@ -58,21 +58,26 @@ class Streams:
         Raises:
             RequestError: There are enough of them.
         """
-        self._require_room(viewer)
+        self.require_room(viewer)
         return _Stream(chunks, self, viewer)
 
     @contextmanager
     def held(self, viewer: Viewer) -> Iterator[None]:
         """Count what is answered meanwhile as a stream; see `raw`."""
-        self._require_room(viewer)
+        self.require_room(viewer)
         self.count(1, viewer.user)
         try:
             yield
         finally:
             self.count(-1, viewer.user)
 
-    def _require_room(self, viewer: Viewer) -> None:
-        if self._open >= self._limit:
+    def require_room(self, viewer: Viewer) -> None:
+        """See that one more may be opened.
+
+        Raises:
+            RequestError: There are enough of them.
+        """
+        if self.opened >= self._limit:
             raise RequestError(
                 503, f"{self._limit} event streams are open: try again later", retry_after=5
             )
@@ -84,8 +89,8 @@ class Streams:
 
     def count(self, by: int, user: str | None) -> None:
         """Note that a stream was opened or closed, and by whom."""
-        self._open += by
-        self._gauge.set(self._open)
+        self.opened += by
+        self._gauge.set(self.opened)
         if user is not None:
             self._persons[user] += by
             if not self._persons[user]:
