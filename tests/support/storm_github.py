@@ -47,7 +47,7 @@ class Faults(NamedTuple):
         unsaid: 403 of the secondary limit, without: the client has to wait a minute.
     """
 
-    broken: float = 0.03
+    broken: float = 0.015
     lost: float = 0.05
     limited: float = 0.01
     unsaid: float = 0.0

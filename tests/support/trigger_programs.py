@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 from support.courier_world import USERS, url_of
+from support.eventually import eventually
 from support.fake_api import FakeApi, Object
 from support.fake_github import TOKEN
 from support.ports import free_port
@@ -118,6 +120,23 @@ class Programs:
         await process.wait()
         self.kills[part] += 1
         await self.start(part, as_before=as_before)
+
+    async def freeze(self, part: str) -> None:
+        """Have a part stand still until its successor works: then it has to find that out."""
+        await eventually(lambda: self.at_work(part), seconds=120.0)
+        frozen = self._running[part]
+        frozen.send_signal(signal.SIGSTOP)
+        self.kills[f"{part}, frozen"] += 1
+        try:
+            await self.start(part)
+            await eventually(lambda: self.at_work(part), seconds=120.0)
+            frozen.send_signal(signal.SIGCONT)
+            # Who is not the active one any more ends by itself.
+            assert await asyncio.wait_for(frozen.wait(), 120.0) == 1
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                frozen.kill()
+            await frozen.wait()
 
     def at_work(self, part: str) -> bool:
         """Whether a part has begun to work since it was started."""

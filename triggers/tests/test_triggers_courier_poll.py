@@ -115,8 +115,11 @@ async def test_comments_have_what_their_issue_says(world: CourierWorld) -> None:
     world.github.comment(13, "/agent")
     world.github.comment(12, "/agent", author="stranger")
     world.github.comment(12, "<!-- orbiter:x -->\n/agent")
-    world.github.comment(12, "/agent", author="helper[bot]")
+    world.github.open_issue(14)
+    world.github.comment(14, "/agent", author="helper[bot]")
     assert (await world.polled())["found"] == 1
+    # A bot that answers with that very word costs nothing of the hour's requests.
+    assert world.github.requests[f"GET /repos/{REPOSITORY}/issues/14"] == 0
     key = f"comment:issue_comment:{comment['id']}"
     await world.until(lambda: world.names() == named(world, key))
     assert "/agent look at this" in world.prompts()[0]

@@ -87,7 +87,10 @@ class Storm:
                 await self.until(lambda since=since: self.done() - since >= WORK)
                 if chance.random() < 0.8:
                     await self.until(lambda part=part: self.programs.at_work(part))
-                await self.programs.kill(part, as_before=chance.random() < 0.5)
+                if part != "receiver" and chance.random() < 0.25:
+                    await self.programs.freeze(part)
+                else:
+                    await self.programs.kill(part, as_before=chance.random() < 0.5)
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait for it as long as anything is done."""
