@@ -25,7 +25,7 @@ from support.trigger_storm import Wanted, chosen_seed, judge, manifests, script,
 from support.trigger_world import NAMESPACE
 from support.webhooks import MASTER_KEY
 
-from orbiter_contracts.queues import Keys
+from orbiter_contracts.queues import Keys, dead_letter
 from orbiter_contracts.webhook_signatures import read_hook_path
 
 EVENTS = int(os.environ.get("STORM_EVENTS", "200"))
@@ -146,7 +146,7 @@ async def test_every_event_makes_its_task_and_comment_once_whoever_is_killed(
     await eventually(lambda: is_empty(redis), seconds=90.0)
     show(storm.summary(time.monotonic() - began))
     assert storm.problems() == []
-    assert await redis.xlen(f"{STREAM}:dead") == 0
+    assert await redis.xlen(dead_letter(STREAM)) == 0
     assert storm.github.most_at_once == 1
 
 
