@@ -29,7 +29,8 @@ from orbiter_contracts.queues import Keys, dead_letter
 from orbiter_contracts.webhook_signatures import read_hook_path
 
 EVENTS = int(os.environ.get("STORM_EVENTS", "200"))
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = max(0.05, EVENTS / 5000)
+"""A poll reads 2,000 comments, and of a thousand events there are 3,000."""
 WORK = 40
 """Somebody is killed whenever so much was done."""
 PATIENCE_SECONDS = 150.0
