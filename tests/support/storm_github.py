@@ -91,7 +91,6 @@ class StormGithub(FakeGithub):
         for step in steps:
             self._happen(step)
             await asyncio.sleep(pause)
-        await self.delivered()
 
     async def delivered(self) -> None:
         """Wait until nothing is on its way to a webhook."""

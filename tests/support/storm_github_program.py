@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aiohttp import web
 from support.storm_github import Faults, Hook, StormGithub
-from support.trigger_storm import script
+from support.trigger_storm import Step, script
 
 FAULTS = Faults(unsaid=0.0005)
 
@@ -21,11 +21,15 @@ async def main(address: str, certificate: str, key: str, path: str, seed: str) -
     github = StormGithub(int(seed), FAULTS, host=address, certificate=files, root="/api/v3")
     playing: set[asyncio.Task[None]] = set()
 
+    async def happen(steps: list[Step], pause: float) -> None:
+        await github.play(steps, pause)
+        await github.delivered()
+
     async def play(request: web.Request) -> web.Response:
         told = await request.json()
         github.hooks = {name: Hook(*each) for name, each in told["hooks"].items()}
         steps = script(int(seed), told["events"])
-        playing.add(asyncio.create_task(github.play(steps, told["pause"])))
+        playing.add(asyncio.create_task(happen(steps, told["pause"])))
         return web.json_response({"steps": len(steps)})
 
     async def state(request: web.Request) -> web.Response:
