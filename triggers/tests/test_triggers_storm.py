@@ -65,6 +65,8 @@ class Storm:
         self.api, self.programs = api, programs
         self.tasks = LimitedTasks(api, at_once=5, seconds=0.05)
         self.uids: dict[str, str] = {}
+        self.over = False
+        self.killing: asyncio.Task[None] | None = None
 
     def done(self) -> int:
         """How much was done so far, whoever did it."""
@@ -80,6 +82,13 @@ class Storm:
         await self.programs.begin(redis)
         found = {name: await hook(self.api, name, self.programs.port) for name in self.uids}
         self.github.hooks = found
+        self.killing = asyncio.create_task(self._kill_on())
+
+    async def calm(self) -> None:
+        """Kill nobody any more, and wait until whoever was killed is there again."""
+        self.over = True
+        if self.killing is not None:
+            await self.killing
 
     async def play(self, steps: list[Step]) -> None:
         """Have all of it happen, most of it while somebody receives."""
@@ -90,13 +99,15 @@ class Storm:
             await self.github.play(steps[first : first + FEW], PAUSE_SECONDS)
         await self.github.delivered()
 
-    async def kill_on(self) -> None:
+    async def _kill_on(self) -> None:
         """One after the other, in an order of chance, each time that some more was done."""
         chance = random.Random(self.seed)
         while True:
             for part in chance.sample(sorted(MODULES), len(MODULES)):
                 since = self.done()
-                await self.until(lambda since=since: self.done() - since >= WORK)
+                await self.until(lambda since=since: self.over or self.done() - since >= WORK)
+                if self.over:
+                    return
                 if chance.random() < 0.8:
                     await self.until(lambda part=part: self.programs.at_work(part))
                 if part != "receiver" and chance.random() < 0.25:
@@ -136,8 +147,13 @@ async def storm(
     programs = Programs(api, redis_server.url, scene.github, scene.ca, tmp_path, NAMESPACE)
     made = Storm(scene, api, programs)
     yield made
-    codes = await programs.end(redis)
-    await made.tasks.stop()
+    try:
+        await made.calm()
+        for part in MODULES:  # who has not begun knows no signals yet
+            await eventually(lambda part=part: programs.at_work(part), seconds=90.0)
+    finally:
+        codes = await programs.end(redis)
+        await made.tasks.stop()
     assert codes == dict.fromkeys(MODULES, 0)
 
 
@@ -146,12 +162,9 @@ async def test_every_event_makes_its_task_and_comment_once_whoever_is_killed(
 ) -> None:
     began = time.monotonic()
     await storm.begin(redis)
-    killing = asyncio.create_task(storm.kill_on())
     await storm.play(script(storm.seed, EVENTS))
     await storm.until(lambda: storm.tasks.made >= EVENTS)
-    killing.cancel()
-    with suppress(asyncio.CancelledError):
-        await killing
+    await storm.calm()
     with suppress(AssertionError):
         await storm.until(lambda: not storm.problems())
     await eventually(lambda: is_empty(redis), seconds=90.0)
