@@ -790,6 +790,27 @@ def test_the_courier_is_told_its_repositories_and_networks(cluster: Cluster) -> 
     assert {"ipBlock": {"cidr": "10.1.2.0/24"}} in policy["egress"][-1]["to"]
 
 
+def test_githubs_enterprise_server_has_its_own_ca_port_and_pace(cluster: Cluster) -> None:
+    options = (
+        *COURIER,
+        "triggers.courier.github.url=https://git.example.com:8443/api/v3",
+        "triggers.courier.github.caConfigMap=company-ca",
+        "triggers.courier.github.writeSeconds=2",
+    )
+    items = render(cluster, TRIGGERS, WEBHOOKS, *options)
+    pod = only(items, "Deployment", "orbiter-courier")["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    told = {each["name"]: each.get("value") for each in container["env"]}
+    assert told["ORBITER_GITHUB_WRITE_SECONDS"] == "2"
+    [place] = [each for each in container["volumeMounts"] if each["name"] == "github-ca"]
+    assert told["ORBITER_GITHUB_CA"] == f"{place['mountPath']}/ca.crt"
+    [volume] = [each for each in pod["volumes"] if each["name"] == "github-ca"]
+    assert volume["configMap"] == {"name": "company-ca"}
+    policy = only(items, "NetworkPolicy", "orbiter-courier")["spec"]
+    ports = {port["port"] for port in policy["egress"][-1]["ports"]}
+    assert ports == {443, 8443}
+
+
 def test_triggers_serve_the_namespaces_that_the_operator_watches(cluster: Cluster) -> None:
     names = "{team-a,team-b}"
     listed = (TRIGGERS, f"watchNamespaces={names}", f"workers.namespaces={names}")

@@ -78,6 +78,8 @@ def test_a_misspelt_value_is_refused(path: str) -> None:
         ("triggers.courier.github.url", "http://api.github.com"),
         ("triggers.courier.github.url", "https://me@api.github.com"),
         ("triggers.courier.github.privateNetworks", ["10.1.2.3"]),
+        ("triggers.courier.github.caConfigMap", "Company"),
+        ("triggers.courier.github.writeSeconds", -1),
         ("triggers.courier.repositories", {"team-a": ["shop"]}),
         ("triggers.courier.repositories", {"Team_A": ["octo-org/shop"]}),
         ("triggers.courier.taskUrl", "javascript:x"),

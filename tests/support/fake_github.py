@@ -7,9 +7,11 @@ breaks it by `faults`: what the next requests are answered instead, before or af
 import asyncio
 import hashlib
 import json
+import ssl
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -33,9 +35,22 @@ def broken() -> web.Response:
 
 
 class FakeGithub:
-    """The server. Tests change it by `open_issue`, `label`, `comment`, `push` and their like."""
+    """The server. Tests change it by `open_issue`, `label`, `comment`, `push` and their like.
 
-    def __init__(self) -> None:
+    Args:
+        host: The address that it listens at.
+        certificate: Files of a certificate and of its key; None for plain HTTP.
+        root: What all paths begin with, as GitHub Enterprise Server has `/api/v3`.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        *,
+        certificate: tuple[Path, Path] | None = None,
+        root: str = "",
+    ) -> None:
+        self.host, self.certificate, self.root = host, certificate, root
         self.now = datetime(2026, 11, 30, 5, 30, tzinfo=UTC)
         self.issues: dict[int, Object] = {}
         self.pulls: dict[int, Object] = {}
@@ -48,6 +63,7 @@ class FakeGithub:
         self.permissions = {"mona": "write", "root": "admin", "reader": "read"}
         self.faults: deque[Answer | None] = deque()
         self.after: Callable[[str, str], web.StreamResponse | None] = lambda method, path: None
+        self.instead: Callable[[web.Request], Awaitable[web.StreamResponse]] | None = None
         self.requests: Counter[str] = Counter()
         self.bearers: list[str] = []
         self.asked: list[tuple[str, str, dict[str, str]]] = []
@@ -60,14 +76,21 @@ class FakeGithub:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        scheme = "https" if self.certificate else "http"
+        return f"{scheme}://{self.host}:{self.port}{self.root}"
 
     async def start(self) -> None:
         application = web.Application()
         application.router.add_route("*", "/{tail:.*}", self._handle)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self.port, reuse_address=True).start()
+        secret = None
+        if self.certificate:
+            secret = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            secret.load_cert_chain(*self.certificate)
+        where = self.host, self.port
+        site = web.TCPSite(self._runner, *where, reuse_address=True, ssl_context=secret)
+        await site.start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
@@ -166,12 +189,12 @@ class FakeGithub:
         self.busy += 1
         self.most_at_once = max(self.most_at_once, self.busy)
         try:
-            return await self._answered(request)
+            return await (self.instead or self._answered)(request)
         finally:
             self.busy -= 1
 
     async def _answered(self, request: web.Request) -> web.StreamResponse:
-        path, method = request.path, request.method
+        path, method = request.path.removeprefix(self.root), request.method
         body = await request.json() if request.can_read_body else None
         self.requests[f"{method} {path}"] += 1
         self.asked.append((method, path, dict(request.query)))

@@ -18,9 +18,11 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from pydantic import ValidationError
+from support.certificates import make_certificates
 from support.fake_github import APP_TOKEN, ME, TOKEN, FakeGithub, broken, limited
 from support.webhooks import REPOSITORY
 
+from orbiter_operator.kube.leader_election import NotLeadingError
 from orbiter_triggers.courier.addresses import PrivateAddressError, PublicResolver, may_connect
 from orbiter_triggers.courier.answers import MAX_ANSWER_BYTES, AnswerTooLargeError, GithubError
 from orbiter_triggers.courier.client import Github
@@ -421,3 +423,51 @@ def test_a_namespace_has_the_repositories_that_are_named_for_it() -> None:
     assert not found.has_repository("team-b", "octo-org/shop")
     assert not found.has_repository("team-a", "octo-org/shop2")
     assert not settings().has_repository("team-a", "octo-org/shop")
+
+
+async def test_who_has_lost_the_lease_while_it_waited_its_turn_writes_nothing(way: Way) -> None:
+    leading = True
+
+    def allowed() -> None:
+        if not leading:
+            raise NotLeadingError("another one is")
+
+    reading, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        reading.set()
+        await go_on.wait()
+        return web.json_response({})
+
+    way.server.instead = slow
+    async with way.client(allowed=allowed) as github:
+        read = asyncio.create_task(github.get(ISSUE))
+        await reading.wait()
+        way.server.instead = None
+        write = asyncio.create_task(github.send("POST", f"{ISSUE}/comments", {"body": "x"}))
+        await asyncio.sleep(0)
+        leading = False
+        go_on.set()
+        await read
+        with pytest.raises(NotLeadingError):
+            await write
+    assert way.server.thread(12) == []
+
+
+async def test_githubs_enterprise_server_may_have_a_certificate_of_a_ca_of_its_own(
+    tmp_path: Path,
+) -> None:
+    made = make_certificates(tmp_path / "tls")
+    server = FakeGithub(certificate=(made.certificate, made.key), root="/api/v3")
+    await server.start()
+    server.open_issue(12)
+    way = Way(server, tmp_path)
+    (tmp_path / "token").write_text(TOKEN)
+    try:
+        async with way.client(ca=str(made.ca)) as github:
+            assert (await github.get(ISSUE)).body["number"] == 12
+        async with way.client() as github:
+            with pytest.raises(GithubBusyError, match="CertificateError"):
+                await github.get(ISSUE)
+    finally:
+        await server.stop()

@@ -17,7 +17,7 @@ from support.trigger_world import NAMESPACE
 from support.webhooks import REPOSITORY, SHA, commented, labeled, pushed
 
 from orbiter_triggers.courier.answers import MAX_ANSWER_BYTES
-from orbiter_triggers.courier.poll_state import LOOKBACK
+from orbiter_triggers.courier.poll_state import LOOKBACK, MOST_SEEN
 from orbiter_triggers.naming import event_name
 
 pytestmark = pytest.mark.integration
@@ -115,14 +115,29 @@ async def test_comments_have_what_their_issue_says(world: CourierWorld) -> None:
     world.github.comment(13, "/agent")
     world.github.comment(12, "/agent", author="stranger")
     world.github.comment(12, "<!-- orbiter:x -->\n/agent")
-    world.github.comment(12, "/agent", author="helper[bot]")
+    world.github.open_issue(14)
+    world.github.comment(14, "/agent", author="helper[bot]")
     assert (await world.polled())["found"] == 1
+    # A bot that answers with that very word costs nothing of the hour's requests.
+    assert world.github.requests[f"GET /repos/{REPOSITORY}/issues/14"] == 0
     key = f"comment:issue_comment:{comment['id']}"
     await world.until(lambda: world.names() == named(world, key))
     assert "/agent look at this" in world.prompts()[0]
     await world.send("issue_comment", commented(comment["id"]))
     await world.until(world.is_empty)
     assert len(world.tasks) == 1
+
+
+async def test_more_than_it_remembers_is_not_read_again_and_again(world: CourierWorld) -> None:
+    await begun(world, filters={"comment": "/agent", "labels": ["agent"]})
+    world.github.open_issue(12)
+    for number in range(MOST_SEEN + 500):
+        world.github.now = world.now + timedelta(seconds=number / 20)
+        world.github.comment(12, "/agent look at this")
+    assert (await world.polled())["ignored"] == MOST_SEEN + 500
+    world.github.comment(12, "/agent look at this")
+    # And of the oldest second that it remembers a part.
+    assert (await world.polled())["ignored"] <= 1 + 20
 
 
 async def test_pushes_have_their_files_and_pull_requests_their_new_head(

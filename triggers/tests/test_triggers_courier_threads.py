@@ -17,7 +17,12 @@ from support.webhooks import REPOSITORY, SHA, labeled, pull_request
 
 from orbiter_triggers.courier.comment_text import harmless, mark, quoted
 from orbiter_triggers.courier.tasks import is_in_repository
-from orbiter_triggers.courier.threads import EDIT_SECONDS, REFUSED_SECONDS, REPLY_SECONDS
+from orbiter_triggers.courier.threads import (
+    EDIT_SECONDS,
+    REFUSED_SECONDS,
+    REPLY_SECONDS,
+    WAITING_SECONDS,
+)
 
 pytestmark = pytest.mark.integration
 MINUTE = timedelta(minutes=1)
@@ -139,6 +144,25 @@ async def test_progress_is_told_now_and_then_and_a_new_phase_at_once(world: Cour
     assert "> one" in ours(world)[0]
     assert await world.told(timedelta(seconds=20)) == [None]
     assert "> two" in ours(world)[0]
+
+
+async def test_a_place_in_line_is_told_seldom_and_a_new_reason_soon(world: CourierWorld) -> None:
+    """Whoever has many tasks that wait would write to GitHub for ever, and of nothing else."""
+    await begun(world)
+    world.becomes(phase="Pending", reason="ConcurrencyLimit", message="9 wait before it")
+    await world.told()
+    world.becomes(message="8 wait before it")
+    assert await world.told(MINUTE) == [WAITING_SECONDS - 60]
+    assert "9 wait" in ours(world)[0]
+    await world.restart()
+    assert await world.told() == [WAITING_SECONDS]
+    assert "9 wait" in ours(world)[0]
+    await world.told(timedelta(seconds=WAITING_SECONDS))
+    assert "8 wait" in ours(world)[0]
+    world.becomes(reason="Unschedulable", message="no node has room")
+    assert await world.told() == [EDIT_SECONDS]
+    await world.told(timedelta(seconds=EDIT_SECONDS))
+    assert "no node has room" in ours(world)[0]
 
 
 async def test_a_comment_that_somebody_has_deleted_is_not_made_again(world: CourierWorld) -> None:

@@ -8,6 +8,7 @@ read, what outlives a restart.
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
@@ -46,6 +47,8 @@ class Github:
         count: Called with the outcome of each request.
         clock: Seconds since 1970.
         write_pause: Seconds between two writes.
+        ca: File with the CAs whose certificates it may have; "" for those of the system.
+        allowed: Called right before each write; raises unless this replica is the active one.
     """
 
     def __init__(
@@ -57,12 +60,16 @@ class Github:
         count: Callable[[str], None] = lambda outcome: None,
         clock: Callable[[], float] = time.time,
         write_pause: float = WRITE_PAUSE_SECONDS,
+        ca: str = "",
+        allowed: Callable[[], None] = lambda: None,
     ) -> None:
         self._url = url
         self._credentials = credentials
         self._private = private
         self._count = count
         self._write_pause = write_pause
+        self._ca = ca
+        self._allowed = allowed
         self._write_at = 0.0
         self._one = asyncio.Lock()
         self._session: aiohttp.ClientSession | None = None
@@ -70,8 +77,9 @@ class Github:
 
     async def __aenter__(self) -> "Github":
         resolver = PublicResolver(aiohttp.ThreadedResolver(), self._private)
+        trusted = ssl.create_default_context(cafile=self._ca or None)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(resolver=resolver, limit=2),
+            connector=aiohttp.TCPConnector(resolver=resolver, limit=2, ssl=trusted),
             timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -130,12 +138,15 @@ class Github:
     async def send(self, method: str, path: str, body: Mapping[str, Any]) -> Answer:
         """Write something; raises as `get` does.
 
-        After `GithubBusyError` it may have been done all the same.
+        After `GithubBusyError` it may have been done all the same. What `allowed` raises comes out,
+        too.
         """
         self.limits.check()
         loop = asyncio.get_running_loop()
         async with self._one:
             await asyncio.sleep(max(self._write_at + self._write_pause - loop.time(), 0.0))
+            # It may have waited for long, and another one may have written meanwhile.
+            self._allowed()
             try:
                 return await self._authorized(method, path, None, body, {})
             finally:

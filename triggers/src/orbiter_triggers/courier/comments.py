@@ -74,7 +74,8 @@ class Comments:
                     raise
                 # Whoever has deleted it does not want it.
                 return record.model_copy(update={"gone": True})
-        told = {"comment": known, "digest": digest_of(text), "phase": task.status.phase}
+        said = {"phase": task.status.phase, "reason": task.status.reason or ""}
+        told = {"comment": known, "digest": digest_of(text), **said}
         return record.model_copy(update=told)
 
     async def _found(self, task: Task, number: int) -> int | None:

@@ -12,7 +12,7 @@ from orbiter_triggers.courier.client import Github
 from orbiter_triggers.courier.lists import ACTIONS, Listing, kept, number_in_url
 from orbiter_triggers.courier.rate_limits import RESERVED
 from orbiter_triggers.events.filters import has_command, may_fire
-from orbiter_triggers.events.github import github_fields
+from orbiter_triggers.events.github import github_fields, is_program
 from orbiter_triggers.events.values import inside, text
 from orbiter_triggers.models import TriggerSpec
 
@@ -79,6 +79,9 @@ class Finder:
     async def _commented(self, listing: Listing, item: Object) -> list[Found]:
         command = self._filters.comment
         if command and not has_command(text(item, "body"), command):
+            return []
+        # Nothing is asked about what starts nothing.
+        if is_program(item.get("user"), item, text(item, "body")):
             return []
         on_pull = listing.name == "reviews"
         number = number_in_url(item, "pull_request_url" if on_pull else "issue_url")

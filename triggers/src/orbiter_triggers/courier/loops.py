@@ -71,6 +71,9 @@ class Loops:
             credentials,
             private=settings.github_private_networks,
             count=lambda outcome: requests.labels(outcome).inc(),
+            write_pause=settings.github_write_seconds,
+            ca=settings.github_ca,
+            allowed=leader.check,
         )
         self.redis = redis_client(settings.redis_url)
         self.notifications = (

@@ -10,7 +10,7 @@ import structlog
 
 from orbiter_triggers.courier.answers import AnswerTooLargeError
 from orbiter_triggers.courier.client import Github
-from orbiter_triggers.courier.lists import OVERLAP, Listing, identity_of, kept, moment_of
+from orbiter_triggers.courier.lists import Listing, identity_of, kept, moment_of
 from orbiter_triggers.courier.poll_state import Reached
 from orbiter_triggers.courier.rate_limits import RESERVED
 
@@ -66,7 +66,7 @@ class Pages:
         return await self._walk(SIZES[-1], begin, known)
 
     async def _walk(self, size: int, begin: datetime, known: Reached) -> Fresh | None:
-        since, seen = max(begin, known.after - OVERLAP), known.identities
+        since, seen = max(begin, known.since), known.identities
         found, etag = dict[str, tuple[datetime, str, dict[str, Any]]](), ""
         for page in range(1, MOST_PAGES + 1):
             # A first page that is the same has nothing new behind it.

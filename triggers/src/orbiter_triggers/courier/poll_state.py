@@ -42,8 +42,19 @@ class Reached(Frozen):
         """The same when an item was read."""
         after = max(self.after, moment)
         recent = [one for one in self.seen if one[0] >= after - OVERLAP]
-        seen = (*recent, (moment, identity))[-MOST_SEEN:]
-        return Reached(after=after, seen=seen)
+        # Of more than are kept the oldest go: `since` begins behind them.
+        recent = sorted([*recent, (moment, identity)], key=lambda one: one[0])
+        return Reached(after=after, seen=tuple(recent[-MOST_SEEN:]))
+
+    @property
+    def since(self) -> datetime:
+        """From when on the list is read again: never so far back that nobody knows what was read.
+
+        Where more happens than is kept, it would be read anew for ever, and nothing behind it.
+        """
+        begin = self.after - OVERLAP
+        full = len(self.seen) >= MOST_SEEN
+        return max(begin, min(moment for moment, _ in self.seen)) if full else begin
 
     @property
     def identities(self) -> frozenset[str]:

@@ -21,6 +21,7 @@ class Record(Frozen):
         comment: The id of the comment; None when there is none that we know of.
         digest: Of its text.
         phase: Of the task, as the comment has it.
+        reason: Of that phase.
         pull: The address of the pull request; "" for none.
         state: What the commit was last said to be; "" for nothing.
         gone: Whether somebody has deleted the comment, so that there is no other.
@@ -29,6 +30,7 @@ class Record(Frozen):
     comment: int | None = Field(None, ge=0)
     digest: Short = ""
     phase: Short = ""
+    reason: Short = ""
     pull: Short = ""
     state: Short = ""
     gone: bool = False

@@ -26,6 +26,12 @@ class CourierSettings(NotifySettings):
         "https://api.github.com",
         description="GitHub's API; of GitHub Enterprise Server https://HOST/api/v3",
     )
+    github_ca: str = Field(
+        "", description="File with the CAs of GitHub Enterprise Server; empty: those of the system"
+    )
+    github_write_seconds: float = Field(
+        1.0, ge=0, le=60, description="Seconds between two writes; GitHub itself asks for one"
+    )
     github_credentials: str = Field(
         "/etc/orbiter/github", description="Directory with token, or app-id and what belongs to it"
     )

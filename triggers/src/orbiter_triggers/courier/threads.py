@@ -28,6 +28,8 @@ from orbiter_triggers.naming import KIND, TRIGGER
 log = structlog.get_logger(__name__)
 EDIT_SECONDS: Final = 30.0
 """At least so long a comment says the same, but for a new phase."""
+WAITING_SECONDS: Final = 600.0
+"""The same while a task waits for what it has waited for: places in line change all the time."""
 REPLY_SECONDS: Final = 30.0
 """How often a thread is looked at in which a task asks something."""
 REFUSED_SECONDS: Final = 600.0
@@ -137,14 +139,23 @@ class Threads:
         text = comment_text(task, answers=self._answers, link=link, pull=pull)
         if digest_of(text) == record.digest:
             return record, None
-        since = self._clock() - self._edited.get(task.uid, float("-inf"))
-        if record.phase == task.status.phase and since < EDIT_SECONDS:
-            return record, EDIT_SECONDS - since
+        if (wait := self._wait(task, record)) > 0:
+            return record, wait
         record = await self._comments.write(task, task.number, text, record)
         self._edited[task.uid] = self._clock()
         if task.status.phase in _ENDED:
             del self._edited[task.uid]
         return record, None
+
+    def _wait(self, task: Task, record: Record) -> float:
+        """For how many seconds the comment still says what it says."""
+        if record.phase != task.status.phase:
+            return 0.0
+        now, waits = self._clock(), record.phase == "Pending"
+        same = waits and record.reason == (task.status.reason or "")
+        # Who has just begun does not know when it was written, and there may be hundreds.
+        edited = self._edited.setdefault(task.uid, now if same else float("-inf"))
+        return edited + (WAITING_SECONDS if same else EDIT_SECONDS) - now
 
     def _task(self, key: Key) -> Task | None:
         obj = self._cache.tasks.get(key)

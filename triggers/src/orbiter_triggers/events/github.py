@@ -45,7 +45,7 @@ def github_fields(event: str, payload: dict[str, Any]) -> dict[str, Any]:
         "kind": f"{event}.{action}" if action else event,
         "repository": text(payload, "repository", "full_name"),
         "author": text(payload, "sender", "login"),
-        "program": _is_program(payload, spoken, comment),
+        "program": is_program(inside(payload, "sender"), spoken, comment),
         "writer": _may_write(event, action, payload, spoken, subject),
         "number": text(subject, "number"),
         "title": text(subject, "title") or text(subject, "name") or text(subject, "display_title"),
@@ -88,9 +88,14 @@ def _labels(subject: Any) -> tuple[str, ...]:
     return tuple(filter(None, named))[:MAX_LABELS]
 
 
-def _is_program(payload: dict[str, Any], spoken: Any, comment: str) -> bool:
-    """Whether no person did it, or Orbiter with a person's account."""
-    sender = inside(payload, "sender")
+def is_program(sender: Any, spoken: Any, comment: str) -> bool:
+    """Whether no person did something, or Orbiter with a person's account.
+
+    Args:
+        sender: The account.
+        spoken: The comment that it is about; None for none.
+        comment: Its text.
+    """
     login = text(sender, "login")
     by_app = inside(spoken, "performed_via_github_app") is not None
     return (
