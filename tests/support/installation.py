@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from support.cluster import STATE, Cluster
+from support.nodes import FIRST
 from support.world import CROWDED, NAMESPACE, STRANGERS, World
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,21 +78,22 @@ def installed(cluster: Cluster, *settings: str) -> Iterator[World]:
 
 
 def on_the_node(cluster: Cluster) -> tuple[str, tuple[str, ...]]:
-    """The local node's address, and the command before a server's own that has it listen there.
+    """The first local node's address, and the command before a server's own to listen there.
 
     Its network is its own: whoever works for the node is in it.
     """
-    (node,) = cluster.list_all("nodes")
+    (node,) = (n for n in cluster.list_all("nodes") if n["metadata"]["name"] == FIRST)
     address = next(a["address"] for a in node["status"]["addresses"] if a["type"] == "InternalIP")
     return address, ("nsenter", f"--net=/proc/{_kubelet_pid()}/ns/net", "--")
 
 
 def _kubelet_pid() -> int:
-    """The process that is the local cluster's kubelet."""
+    """The process that is the kubelet of the local cluster's first node."""
     program = str(STATE / "build" / "programs" / "kubelet")
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if path.joinpath("cmdline").read_text().split("\0")[0] == program:
+            words = path.joinpath("cmdline").read_text().split("\0")
+            if words[0] == program and f"--hostname-override={FIRST}" in words:
                 return int(path.name)
     raise AssertionError(f"no process is {program}")
 
