@@ -129,6 +129,10 @@ class Saver:
             except (GitError, OSError, ResponseError, RedisUnavailableError) as error:
                 self._log.warning("checkpoint_failed", error=f"{type(error).__name__}: {error}")
                 return False
+            except Exception:
+                # A mistake of ours, or of a library: it must end neither the turn nor the saving.
+                self._log.exception("checkpoint_failed")
+                return False
             return True
 
     async def cost(self) -> Usage | None:
@@ -160,6 +164,11 @@ class Saver:
             kept = Kept("TooLarge", why=f"the conversation {error}")
         except (GitError, OSError) as error:
             self._log.warning("checkpoint_failed", error=f"{type(error).__name__}: {error}")
+            await self._what_was_paid(leaving)
+            return
+        except Exception:
+            # What an agent leaves may find a mistake of ours: what was paid counts all the same.
+            self._log.exception("checkpoint_failed")
             await self._what_was_paid(leaving)
             return
         if kept.state == "TooLarge":
