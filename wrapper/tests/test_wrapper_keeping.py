@@ -182,6 +182,51 @@ async def test_a_branch_that_has_moved_on_meanwhile_does_not_move_the_work(
     assert not (there / "fourth").exists()
 
 
+async def test_history_that_the_agent_has_fetched_in_part_ends_where_it_did(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    """Commits whose parents nobody has would end every later checkpoint, and the push."""
+    git(source, "checkout", "-q", "topic")
+    for name in ("fourth", "fifth", "sixth"):
+        commit(source, name)
+    git(source, "checkout", "-q", "main")
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    commit(work, "mine")
+    git(work, "fetch", "-q", "--depth=2", "origin", "topic")
+    git(work, "merge", "-q", "--allow-unrelated-histories", "-m", "merged", "FETCH_HEAD")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    there, report = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there, "log", "--format=%H") == git(work, "log", "--format=%H")
+    assert git(there, "fsck", "--no-dangling") == ""
+    head = commit(there, "more")
+    again = contents.check((await keep(beside, there, report, limit=LIMIT)).data)
+    assert again.repository is not None
+    assert again.repository.head == head
+
+
+@pytest.mark.parametrize("makes", [False, True])
+async def test_a_commit_before_the_one_the_work_began_with_can_be_gone_on_from(
+    source: Path, tmp_path: Path, beside: Git, before: Git, makes: bool
+) -> None:
+    """As who bisects or ports a change back does; the next pod's clone has no such commit."""
+    (source / "second").write_text("of another content by now\n")
+    commit(source, "fourth")
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    git(work, "fetch", "-q", "--unshallow")
+    git(work, "checkout", "-q", "HEAD~2")
+    head = commit(work, "mine") if makes else git(work, "rev-parse", "HEAD")
+    assert (await keep(beside, work, prepared, limit=LIMIT)).state == "Stored"
+    (work / "second").write_text("mine\n")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    there, report = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there, "rev-parse", "HEAD") == head
+    assert git(there, "fsck", "--no-dangling") == ""
+    assert (there / "second").read_text() == "mine\n"
+    assert (await keep(beside, there, report, limit=LIMIT)).state == "Stored"
+
+
 async def test_a_server_that_gives_only_the_heads_of_branches_is_asked_for_what_is_behind_them(
     source: Path, tmp_path: Path, before: Git
 ) -> None:
@@ -281,6 +326,18 @@ async def test_names_that_are_no_text_are_kept(
     there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
     assert not (there / odd).exists()
     assert (there / f"new {odd}").read_text() == "new\n"
+
+
+async def test_on_a_branch_whose_name_is_no_text_the_work_is_kept(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    git(work, "checkout", "-qb", os.fsdecode(b"gr\xfcn"))
+    head = commit(work, "mine")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there, "rev-parse", "HEAD") == head
 
 
 async def test_a_directory_without_git_is_kept_whole(

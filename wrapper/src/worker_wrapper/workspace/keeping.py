@@ -10,6 +10,7 @@ import asyncio
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -122,15 +123,42 @@ async def _keep_repository(git: Git, directory: Path, base: str, limit: int) -> 
         names = [entry[3:] for entry in listing.split("\0") if entry]
         if head == base and not names:
             return Kept("Unchanged")
-        commits = None
+        commits, ends = None, []
         if head != base:
+            ends = await _cut_off(git, mirror, head, base)
             commits = await packed(git, mirror, head, base, Path(scratch))
             if commits.stat().st_size > limit:
                 raise TooLargeError(f"commits of more than {limit} bytes")
         branch = await _branch(git, directory, mirror)
         files, deleted = await asyncio.to_thread(_present, directory, names)
-        about = Repository(base=base, head=head, branch=branch, deleted=deleted)
+        about = Repository(base=base, head=head, branch=branch, shallow=ends, deleted=deleted)
         return Kept("Stored", await _packed(directory, files, limit, about, commits))
+
+
+async def _cut_off(git: Git, mirror: Path, head: str, base: str) -> list[str]:
+    """End the history where the next pod's clone has no more of it; return its last commits.
+
+    That clone is of one commit. An agent may have fetched older ones, or others whose parents it
+    has not: of these only what its own commits stand on is kept, without what was before.
+    """
+    ends = _shallow(mirror)
+    with suppress(GitError):  # Agents may throw away what the work began with.
+        listed = await git("rev-list", "--boundary", head, f"^{base}", workdir=mirror)
+        stands_on = {line[1:] for line in listed.split() if line.startswith("-")}
+        ends |= (stands_on or {head}) | {base}
+    below.remove(mirror, ("shallow",))
+    (mirror / "shallow").write_text("".join(f"{commit}\n" for commit in sorted(ends)))
+    last = await git("rev-list", "--max-parents=0", head, workdir=mirror)
+    return sorted(ends.intersection(last.split()))
+
+
+def _shallow(repository: Path) -> set[str]:
+    """The commits whose parents a repository has not."""
+    try:
+        with below.opened(repository, ("shallow",)) as file:
+            return set(file.read().decode("ascii", "replace").split())
+    except OSError:
+        return set()
 
 
 async def _packed(
@@ -152,6 +180,10 @@ async def _branch(git: Git, directory: Path, mirror: Path) -> str | None:
     except GitError:
         return None
     branch = ref.removeprefix("refs/heads/")
+    try:
+        branch.encode()
+    except UnicodeEncodeError:
+        return None  # Its name is bytes that are no text.
     return branch if branch != ref and is_ref(branch) else None
 
 
@@ -218,5 +250,9 @@ async def _checkout(git: Git, kept: Contents, about: Repository, directory: Path
         if pack is not None:
             data = await asyncio.to_thread(pack.read_bytes)
             await git("index-pack", "--stdin", workdir=directory, stdin=data)
+    if about.shallow:
+        inner = directory / ".git"
+        ends = _shallow(inner).union(about.shallow)
+        (inner / "shallow").write_text("".join(f"{commit}\n" for commit in sorted(ends)))
     where = ("--no-track", "-B", about.branch) if about.branch else ("--detach",)
     await git("checkout", "-q", "-f", *where, about.head, workdir=directory)
