@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.eventually import eventually
@@ -14,7 +15,7 @@ from support.git_repositories import bare_copy, commit, git, give_password, make
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
 from worker_wrapper.process.beside import OUTPUT_BYTES, run_beside
 from worker_wrapper.shutdown import StopTurn
-from worker_wrapper.workspace import contents, packing
+from worker_wrapper.workspace import contents, keeping, packing
 from worker_wrapper.workspace.contents import Repository
 from worker_wrapper.workspace.fetching import fetch_with
 from worker_wrapper.workspace.git import Git, GitError
@@ -259,6 +260,27 @@ async def test_what_is_too_large_is_said_and_not_kept(
     assert (kept.state, kept.data) == ("TooLarge", b"")
 
 
+async def test_commits_beyond_any_checkpoint_are_not_even_packed(
+    source: Path, tmp_path: Path, beside: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pack of gigabytes would fill the node's disk, and memory, anew with each checkpoint."""
+    monkeypatch.setattr(keeping, "COMMITTED_BYTES", 40_000)
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    commit(work, "mine")
+    assert (await keep(beside, work, prepared, limit=LIMIT)).state == "Stored"
+    (work / "noise").write_bytes(os.urandom(50_000))
+    git(work, "add", "noise")
+    git(work, "commit", "-qm", "noise")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    assert (kept.state, kept.why) == ("TooLarge", "commits of more than 40000 bytes")
+    git(work, "checkout", "-q", "--orphan", "anew")
+    git(work, "commit", "-qm", "anew")
+    for thrown_away in ("work", "main"):
+        git(work, "update-ref", "-d", f"refs/heads/{thrown_away}")
+    assert (await keep(beside, work, prepared, limit=LIMIT)).state == "TooLarge"
+
+
 async def test_nothing_that_the_agents_repository_names_is_run_on_either_way(
     source: Path, tmp_path: Path, beside: Git, before: Git
 ) -> None:
@@ -439,6 +461,37 @@ async def test_an_index_that_is_a_hole_of_a_terabyte_is_refused_and_holds_nobody
     mirror.mkdir()
     with pytest.raises(GitError, match="index is larger than"):
         await mirrored(before, work, mirror)
+
+
+class Planted(Git):
+    """An agent that watches where our repository is made, and puts pipes into it."""
+
+    async def __call__(self, verb: str, *args: str, **how: Any) -> str:
+        said = await super().__call__(verb, *args, **how)
+        where = Path(how["workdir"])
+        if verb == "init":
+            for name in ("objects/info/alternates", "index", "shallow"):
+                (where / name).parent.mkdir(exist_ok=True)
+                os.mkfifo(where / name)
+        if verb == "pack-objects":
+            (pack,) = where.parent.glob("*.pack")
+            pack.unlink()
+            os.mkfifo(pack)
+        return said
+
+
+async def test_pipes_that_the_agent_plants_in_our_repository_hold_nobody_up(
+    source: Path, tmp_path: Path
+) -> None:
+    """The lease and the limit of time would wait for whoever opens the other end."""
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    planted = Planted(os.environ, tmp_path, 60, StopTurn(), beside=True)
+    (work / "draft").write_text("draft\n")
+    assert (await keep(planted, work, prepared, limit=LIMIT)).state == "Stored"
+    commit(work, "mine")
+    with pytest.raises(OSError, match="is no regular file"):
+        await keep(planted, work, prepared, limit=LIMIT)
 
 
 async def test_what_an_index_names_outside_of_the_workspace_is_not_kept(

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import Final
 
 from worker_wrapper.process.beside import run_beside
 from worker_wrapper.process.command import Command, Outcome
@@ -49,6 +50,11 @@ _SAFE_ENV = {
     # The agent's HOME may hold a .netrc, and files to ignore.
     "HOME": "/dev/null",
 }
+SMALL: Final = (
+    *("-c", "core.bigFileThreshold=32m", "-c", "core.packedGitLimit=128m"),
+    *("-c", "pack.windowMemory=64m", "-c", "pack.deltaCacheSize=32m", "-c", "pack.threads=1"),
+)
+"""So that a large pack takes time rather than the container's memory."""
 _BLAME = ("fatal: ", "error: ")
 _ADVICE = (
     *("hint:", "fatal: Could not read from remote repository.", "and the repository exists."),
@@ -215,6 +221,7 @@ async def packed(git: Git, repository: Path, head: str, base: str | None, direct
             wanted += f"^{base}\n"
     name = await git(
         *("pack-objects", "-q", "--revs", "--delta-base-offset", str(directory / "pack")),
+        at=SMALL,
         workdir=repository,
         stdin=wanted.encode(),
     )

@@ -22,11 +22,15 @@ from worker_wrapper.workspace import contents, packing
 from worker_wrapper.workspace.contents import Contents, Parts, Repository
 from worker_wrapper.workspace.fetching import Fetch
 from worker_wrapper.workspace.git import Git, GitError, packed
+from worker_wrapper.workspace.handover import lines, read_shallow
 from worker_wrapper.workspace.packing import TooLargeError
 from worker_wrapper.workspace.repository import WorkspaceError, is_ref
-from worker_wrapper.workspace.workspace import mirrored
+from worker_wrapper.workspace.workspace import mirrored, put
 
 _STATUS: Final = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "-uall")
+
+COMMITTED_BYTES: Final = 64 * 1024 * 1024
+"""How large the objects of commits may be that are packed, to see how small they become."""
 
 
 class BaseGoneError(WorkspaceError):
@@ -126,6 +130,9 @@ async def _keep_repository(git: Git, directory: Path, base: str, limit: int) -> 
         commits, ends = None, []
         if head != base:
             ends = await _cut_off(git, mirror, head, base)
+            new = ("--objects", "--disk-usage", "--ignore-missing", head, f"^{base}")
+            if int(await git("rev-list", *new, workdir=mirror)) > COMMITTED_BYTES:
+                raise TooLargeError(f"commits of more than {COMMITTED_BYTES} bytes")
             commits = await packed(git, mirror, head, base, Path(scratch))
             if commits.stat().st_size > limit:
                 raise TooLargeError(f"commits of more than {limit} bytes")
@@ -141,24 +148,14 @@ async def _cut_off(git: Git, mirror: Path, head: str, base: str) -> list[str]:
     That clone is of one commit. An agent may have fetched older ones, or others whose parents it
     has not: of these only what its own commits stand on is kept, without what was before.
     """
-    ends = _shallow(mirror)
+    ends = set(read_shallow(mirror))
     with suppress(GitError):  # Agents may throw away what the work began with.
         listed = await git("rev-list", "--boundary", head, f"^{base}", workdir=mirror)
         stands_on = {line[1:] for line in listed.split() if line.startswith("-")}
         ends |= (stands_on or {head}) | {base}
-    below.remove(mirror, ("shallow",))
-    (mirror / "shallow").write_text("".join(f"{commit}\n" for commit in sorted(ends)))
+    await asyncio.to_thread(put, mirror, ("shallow",), lines(sorted(ends)).encode())
     last = await git("rev-list", "--max-parents=0", head, workdir=mirror)
     return sorted(ends.intersection(last.split()))
-
-
-def _shallow(repository: Path) -> set[str]:
-    """The commits whose parents a repository has not."""
-    try:
-        with below.opened(repository, ("shallow",)) as file:
-            return set(file.read().decode("ascii", "replace").split())
-    except OSError:
-        return set()
 
 
 async def _packed(
@@ -252,7 +249,7 @@ async def _checkout(git: Git, kept: Contents, about: Repository, directory: Path
             await git("index-pack", "--stdin", workdir=directory, stdin=data)
     if about.shallow:
         inner = directory / ".git"
-        ends = _shallow(inner).union(about.shallow)
-        (inner / "shallow").write_text("".join(f"{commit}\n" for commit in sorted(ends)))
+        ends = sorted({*read_shallow(inner), *about.shallow})
+        (inner / "shallow").write_text(lines(ends))
     where = ("--no-track", "-B", about.branch) if about.branch else ("--detach",)
     await git("checkout", "-q", "-f", *where, about.head, workdir=directory)
