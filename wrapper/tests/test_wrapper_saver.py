@@ -30,8 +30,6 @@ from worker_wrapper.workspace.keeping import Kept
 class InMemory:
     """What Redis keeps of an attempt; an answer may be lost on its way."""
 
-    store = None
-
     def __init__(self) -> None:
         self.saved: list[Checkpoint] = []
         self.lost: list[Callable[[], None]] = []
