@@ -15,7 +15,7 @@ from support.git_repositories import bare_copy, commit, git, give_password, make
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
 from worker_wrapper.process.beside import OUTPUT_BYTES, run_beside
 from worker_wrapper.shutdown import StopTurn
-from worker_wrapper.workspace import contents, keeping, packing
+from worker_wrapper.workspace import contents, history, packing
 from worker_wrapper.workspace.contents import Repository
 from worker_wrapper.workspace.fetching import fetch_with
 from worker_wrapper.workspace.git import Git, GitError
@@ -228,6 +228,47 @@ async def test_a_commit_before_the_one_the_work_began_with_can_be_gone_on_from(
     assert (await keep(beside, there, report, limit=LIMIT)).state == "Stored"
 
 
+async def test_what_the_agent_has_put_aside_on_other_branches_or_stashed_is_kept(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    """It remembers that, and looks for it."""
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    git(work, "checkout", "-qb", "aside")
+    aside = commit(work, "aside")
+    git(work, "checkout", "-q", "work")
+    (work / "first").write_text("stashed\n")
+    git(work, "stash", "-q")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    assert kept.state == "Stored"
+    (work / ".git" / "refs" / "heads" / "broken").write_text(f"{'d' * 40}\n")
+    assert (await keep(beside, work, prepared, limit=LIMIT)).state == "Unchanged"
+    (work / ".git" / "refs" / "heads" / "broken").unlink()
+    there, report = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there, "rev-parse", "aside") == aside
+    assert git(there, "branch", "--show-current") == "work"
+    assert git(there, "status", "--porcelain") == ""
+    assert git(there, "fsck", "--no-dangling") == ""
+    again = contents.check((await keep(beside, there, report, limit=LIMIT)).data)
+    assert again.repository == contents.check(kept.data).repository
+    git(there, "stash", "pop", "-q")
+    assert (there / "first").read_text() == "stashed\n"
+
+
+async def test_a_branch_that_the_agent_has_put_below_the_name_of_the_first_is_kept(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    git(work, "branch", "-qm", "work", "elsewhere")
+    git(work, "checkout", "-qb", "work/again")
+    head = commit(work, "mine")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there, "branch", "--show-current") == "work/again"
+    assert git(there, "rev-parse", "HEAD", "elsewhere").split() == [head, prepared.base_sha]
+
+
 async def test_a_server_that_gives_only_the_heads_of_branches_is_asked_for_what_is_behind_them(
     source: Path, tmp_path: Path, before: Git
 ) -> None:
@@ -264,7 +305,7 @@ async def test_commits_beyond_any_checkpoint_are_not_even_packed(
     source: Path, tmp_path: Path, beside: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pack of gigabytes would fill the node's disk, and memory, anew with each checkpoint."""
-    monkeypatch.setattr(keeping, "COMMITTED_BYTES", 40_000)
+    monkeypatch.setattr(history, "COMMITTED_BYTES", 40_000)
     work = tmp_path / "work"
     prepared = await clone(source, work)
     commit(work, "mine")

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
@@ -208,13 +208,15 @@ async def push(
         await git("push", "-q", url, refs, workdir=repository, at=at, env=env)
 
 
-async def packed(git: Git, repository: Path, head: str, base: str | None, directory: Path) -> Path:
-    """Pack what a commit needs beyond another one; return the pack's file.
+async def packed(
+    git: Git, repository: Path, heads: Iterable[str], base: str | None, directory: Path
+) -> Path:
+    """Pack what commits need beyond another one; return the pack's file.
 
     Raises:
         GitError: It could not be packed.
     """
-    wanted = f"{head}\n"
+    wanted = "".join(f"{head}\n" for head in heads)
     if base:
         with suppress(GitError):  # Agents may throw away what the work began with.
             await git("cat-file", "-e", f"{base}^{{commit}}", workdir=repository)
