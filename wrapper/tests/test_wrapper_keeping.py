@@ -16,6 +16,7 @@ from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
 from worker_wrapper.process.beside import OUTPUT_BYTES, run_beside
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.workspace import contents, history, packing
+from worker_wrapper.workspace import git as git_module
 from worker_wrapper.workspace.contents import Repository
 from worker_wrapper.workspace.fetching import fetch_with
 from worker_wrapper.workspace.git import Git, GitError
@@ -242,7 +243,7 @@ async def test_what_the_agent_has_put_aside_on_other_branches_or_stashed_is_kept
     kept = await keep(beside, work, prepared, limit=LIMIT)
     assert kept.state == "Stored"
     (work / ".git" / "refs" / "heads" / "broken").write_text(f"{'d' * 40}\n")
-    assert (await keep(beside, work, prepared, limit=LIMIT)).state == "Unchanged"
+    assert await keep(beside, work, prepared, limit=LIMIT) == kept
     (work / ".git" / "refs" / "heads" / "broken").unlink()
     there, report = await moved(source, tmp_path, before, kept, prepared.base_sha)
     assert git(there, "rev-parse", "aside") == aside
@@ -358,6 +359,32 @@ async def test_nothing_that_the_agents_repository_names_is_run_on_either_way(
     assert (there / ".gitattributes").exists()
     assert not (there / ".git" / "hooks" / "post-checkout").exists()
     assert "evil" not in (there / ".git" / "config").read_text()
+
+
+async def test_no_object_that_is_missing_is_fetched_as_the_agent_says(
+    source: Path, tmp_path: Path, beside: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a remote that promises it, by a program that the agent's configuration names."""
+    monkeypatch.delitem(git_module._SAFE_ENV, "GIT_NO_LAZY_FETCH")  # which older ones do not know
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    ran, evil = tmp_path / "ran", tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\necho $0 >>{ran}\n")
+    evil.chmod(0o755)
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadpack": str(evil),
+        "core.sshCommand": str(evil),
+    }.items():
+        git(work, "config", name, value)
+    (work / "draft").write_text("draft\n")
+    (work / ".git" / "refs" / "heads" / "missing").write_text(f"{'d' * 40}\n")
+    (work / ".git" / "refs" / "stash").write_text(f"{'e' * 40}\n")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    assert kept.state == "Stored"
+    assert not ran.exists()
 
 
 async def test_a_repository_of_the_agents_own_within_is_kept_as_files(

@@ -39,25 +39,27 @@ async def other_refs(
 ) -> dict[str, str]:
     """The agent's branches, but for the one it is on, and the latest that it has stashed.
 
-    None where git cannot read one of them: that costs no more than those.
+    The agent's repository is asked for names alone: what reads an object may fetch it, as the
+    agent's configuration says how. Those whose commits are missing are left out.
 
     Raises:
+        GitError: The repository cannot be looked at.
         TooLargeError: They are too many.
     """
-    what = ("--format=%(objecttype) %(objectname) %(refname)", _HEADS, _STASH)
+    what = ("--format=%(objectname) %(refname)", _HEADS, _STASH)
     at = [f"--git-dir={directory / '.git'}"]
-    try:
-        listing = await git("for-each-ref", *what, at=at, workdir=mirror)
-    except GitError:
-        return {}
+    listing = await git("for-each-ref", *what, at=at, workdir=mirror)
     found = {}
     for line in listing.splitlines():
-        kind, commit, name = line.split(" ", 2)
-        if kind == "commit" and name != f"{_HEADS}{current}" and _is_ours(name):
+        commit, _, name = line.partition(" ")
+        if name != f"{_HEADS}{current}" and _is_ours(name):
             found[name] = commit
     if len(found) > _REFS:
         raise TooLargeError(f"more than {_REFS} branches")
-    return found
+    asked = "".join(f"{commit}\n" for commit in found.values()).encode()
+    how = ("--batch-check=%(objecttype) %(objectname)",)
+    kinds = set((await git("cat-file", *how, workdir=mirror, stdin=asked)).splitlines())
+    return {name: commit for name, commit in found.items() if f"commit {commit}" in kinds}
 
 
 async def pack(
