@@ -66,7 +66,6 @@ def test_what_is_no_checkpoint_is_none(text: str | bytes | None) -> None:
         ("cost_usd", -0.01),
         ("size_bytes", -1),
         ("workspace", "Somewhere"),
-        ("place", "s3://elsewhere"),
         ("base_commit", "a" * 5000),
         ("base_commit", "a\0b"),
         ("base_commit", "--upload-pack=touch pwned; git-upload-pack"),

@@ -26,6 +26,7 @@ _RECEIVER = "triggers/tests/test_triggers_receiver.py::test_"
 _GREEDY = "packages/orbiter-server/tests/test_server_greedy.py::test_"
 _MCP = "packages/orbiter-server/tests/test_server_mcp.py::test_"
 _CLIENT = "packages/orbiter-client/tests/test_client_hostile.py::test_"
+_KEEPING = "wrapper/tests/test_wrapper_keeping.py::test_"
 _DISRUPTION = "wrapper/tests/test_wrapper_disruption.py::test_"
 ELSEWHERE: tuple[tuple[str, str, str], ...] = (
     (
@@ -98,6 +99,16 @@ ELSEWHERE: tuple[tuple[str, str, str], ...] = (
         "signals the worker again and again, for a run without limits",
         f"{_DISRUPTION}an_agent_that_signals_the_wrapper_again_and_again_gets_no_free_run",
         "it is about money: the test counts what a model was asked",
+    ),
+    (
+        "plants pipes where a checkpoint is made, to outlive its own timeout",
+        f"{_KEEPING}pipes_that_the_agent_plants_in_our_repository_hold_nobody_up",
+        "it is a race of milliseconds: the test plants them between two commands",
+    ),
+    (
+        "has a missing object fetched by a program of its own, beside the worker",
+        f"{_KEEPING}no_object_that_is_missing_is_fetched_as_the_agent_says",
+        "gits of today refuse it by a variable, which the test takes away",
     ),
     (
         "another session's every key, with rules and without",

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.eventually import eventually
@@ -14,7 +15,8 @@ from support.git_repositories import bare_copy, commit, git, give_password, make
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
 from worker_wrapper.process.beside import OUTPUT_BYTES, run_beside
 from worker_wrapper.shutdown import StopTurn
-from worker_wrapper.workspace import contents, packing
+from worker_wrapper.workspace import contents, history, packing
+from worker_wrapper.workspace import git as git_module
 from worker_wrapper.workspace.contents import Repository
 from worker_wrapper.workspace.fetching import fetch_with
 from worker_wrapper.workspace.git import Git, GitError
@@ -182,6 +184,92 @@ async def test_a_branch_that_has_moved_on_meanwhile_does_not_move_the_work(
     assert not (there / "fourth").exists()
 
 
+async def test_history_that_the_agent_has_fetched_in_part_ends_where_it_did(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    """Commits whose parents nobody has would end every later checkpoint, and the push."""
+    git(source, "checkout", "-q", "topic")
+    for name in ("fourth", "fifth", "sixth"):
+        commit(source, name)
+    git(source, "checkout", "-q", "main")
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    commit(work, "mine")
+    git(work, "fetch", "-q", "--depth=2", "origin", "topic")
+    git(work, "merge", "-q", "--allow-unrelated-histories", "-m", "merged", "FETCH_HEAD")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    there, report = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there, "log", "--format=%H") == git(work, "log", "--format=%H")
+    assert git(there, "fsck", "--no-dangling") == ""
+    head = commit(there, "more")
+    again = contents.check((await keep(beside, there, report, limit=LIMIT)).data)
+    assert again.repository is not None
+    assert again.repository.head == head
+
+
+@pytest.mark.parametrize("makes", [False, True])
+async def test_a_commit_before_the_one_the_work_began_with_can_be_gone_on_from(
+    source: Path, tmp_path: Path, beside: Git, before: Git, makes: bool
+) -> None:
+    """As who bisects or ports a change back does; the next pod's clone has no such commit."""
+    (source / "second").write_text("of another content by now\n")
+    commit(source, "fourth")
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    git(work, "fetch", "-q", "--unshallow")
+    git(work, "checkout", "-q", "HEAD~2")
+    head = commit(work, "mine") if makes else git(work, "rev-parse", "HEAD")
+    assert (await keep(beside, work, prepared, limit=LIMIT)).state == "Stored"
+    (work / "second").write_text("mine\n")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    there, report = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there, "rev-parse", "HEAD") == head
+    assert git(there, "fsck", "--no-dangling") == ""
+    assert (there / "second").read_text() == "mine\n"
+    assert (await keep(beside, there, report, limit=LIMIT)).state == "Stored"
+
+
+async def test_what_the_agent_has_put_aside_on_other_branches_or_stashed_is_kept(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    """It remembers that, and looks for it."""
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    git(work, "checkout", "-qb", "aside")
+    aside = commit(work, "aside")
+    git(work, "checkout", "-q", "work")
+    (work / "first").write_text("stashed\n")
+    git(work, "stash", "-q")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    assert kept.state == "Stored"
+    (work / ".git" / "refs" / "heads" / "broken").write_text(f"{'d' * 40}\n")
+    assert await keep(beside, work, prepared, limit=LIMIT) == kept
+    (work / ".git" / "refs" / "heads" / "broken").unlink()
+    there, report = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there, "rev-parse", "aside") == aside
+    assert git(there, "branch", "--show-current") == "work"
+    assert git(there, "status", "--porcelain") == ""
+    assert git(there, "fsck", "--no-dangling") == ""
+    again = contents.check((await keep(beside, there, report, limit=LIMIT)).data)
+    assert again.repository == contents.check(kept.data).repository
+    git(there, "stash", "pop", "-q")
+    assert (there / "first").read_text() == "stashed\n"
+
+
+async def test_a_branch_that_the_agent_has_put_below_the_name_of_the_first_is_kept(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    git(work, "branch", "-qm", "work", "elsewhere")
+    git(work, "checkout", "-qb", "work/again")
+    head = commit(work, "mine")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there, "branch", "--show-current") == "work/again"
+    assert git(there, "rev-parse", "HEAD", "elsewhere").split() == [head, prepared.base_sha]
+
+
 async def test_a_server_that_gives_only_the_heads_of_branches_is_asked_for_what_is_behind_them(
     source: Path, tmp_path: Path, before: Git
 ) -> None:
@@ -212,6 +300,27 @@ async def test_what_is_too_large_is_said_and_not_kept(
     git(work, "commit", "-qm", "noise")
     kept = await keep(beside, work, prepared, limit=40_000)
     assert (kept.state, kept.data) == ("TooLarge", b"")
+
+
+async def test_commits_beyond_any_checkpoint_are_not_even_packed(
+    source: Path, tmp_path: Path, beside: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pack of gigabytes would fill the node's disk, and memory, anew with each checkpoint."""
+    monkeypatch.setattr(history, "COMMITTED_BYTES", 40_000)
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    commit(work, "mine")
+    assert (await keep(beside, work, prepared, limit=LIMIT)).state == "Stored"
+    (work / "noise").write_bytes(os.urandom(50_000))
+    git(work, "add", "noise")
+    git(work, "commit", "-qm", "noise")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    assert (kept.state, kept.why) == ("TooLarge", "commits of more than 40000 bytes")
+    git(work, "checkout", "-q", "--orphan", "anew")
+    git(work, "commit", "-qm", "anew")
+    for thrown_away in ("work", "main"):
+        git(work, "update-ref", "-d", f"refs/heads/{thrown_away}")
+    assert (await keep(beside, work, prepared, limit=LIMIT)).state == "TooLarge"
 
 
 async def test_nothing_that_the_agents_repository_names_is_run_on_either_way(
@@ -252,6 +361,32 @@ async def test_nothing_that_the_agents_repository_names_is_run_on_either_way(
     assert "evil" not in (there / ".git" / "config").read_text()
 
 
+async def test_no_object_that_is_missing_is_fetched_as_the_agent_says(
+    source: Path, tmp_path: Path, beside: Git, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a remote that promises it, by a program that the agent's configuration names."""
+    monkeypatch.delitem(git_module._SAFE_ENV, "GIT_NO_LAZY_FETCH")  # which older ones do not know
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    ran, evil = tmp_path / "ran", tmp_path / "evil"
+    evil.write_text(f"#!/bin/sh\necho $0 >>{ran}\n")
+    evil.chmod(0o755)
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadpack": str(evil),
+        "core.sshCommand": str(evil),
+    }.items():
+        git(work, "config", name, value)
+    (work / "draft").write_text("draft\n")
+    (work / ".git" / "refs" / "heads" / "missing").write_text(f"{'d' * 40}\n")
+    (work / ".git" / "refs" / "stash").write_text(f"{'e' * 40}\n")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    assert kept.state == "Stored"
+    assert not ran.exists()
+
+
 async def test_a_repository_of_the_agents_own_within_is_kept_as_files(
     source: Path, tmp_path: Path, beside: Git, before: Git
 ) -> None:
@@ -281,6 +416,18 @@ async def test_names_that_are_no_text_are_kept(
     there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
     assert not (there / odd).exists()
     assert (there / f"new {odd}").read_text() == "new\n"
+
+
+async def test_on_a_branch_whose_name_is_no_text_the_work_is_kept(
+    source: Path, tmp_path: Path, beside: Git, before: Git
+) -> None:
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    git(work, "checkout", "-qb", os.fsdecode(b"gr\xfcn"))
+    head = commit(work, "mine")
+    kept = await keep(beside, work, prepared, limit=LIMIT)
+    there, _ = await moved(source, tmp_path, before, kept, prepared.base_sha)
+    assert git(there, "rev-parse", "HEAD") == head
 
 
 async def test_a_directory_without_git_is_kept_whole(
@@ -382,6 +529,37 @@ async def test_an_index_that_is_a_hole_of_a_terabyte_is_refused_and_holds_nobody
     mirror.mkdir()
     with pytest.raises(GitError, match="index is larger than"):
         await mirrored(before, work, mirror)
+
+
+class Planted(Git):
+    """An agent that watches where our repository is made, and puts pipes into it."""
+
+    async def __call__(self, verb: str, *args: str, **how: Any) -> str:
+        said = await super().__call__(verb, *args, **how)
+        where = Path(how["workdir"])
+        if verb == "init":
+            for name in ("objects/info/alternates", "index", "shallow"):
+                (where / name).parent.mkdir(exist_ok=True)
+                os.mkfifo(where / name)
+        if verb == "pack-objects":
+            (pack,) = where.parent.glob("*.pack")
+            pack.unlink()
+            os.mkfifo(pack)
+        return said
+
+
+async def test_pipes_that_the_agent_plants_in_our_repository_hold_nobody_up(
+    source: Path, tmp_path: Path
+) -> None:
+    """The lease and the limit of time would wait for whoever opens the other end."""
+    work = tmp_path / "work"
+    prepared = await clone(source, work)
+    planted = Planted(os.environ, tmp_path, 60, StopTurn(), beside=True)
+    (work / "draft").write_text("draft\n")
+    assert (await keep(planted, work, prepared, limit=LIMIT)).state == "Stored"
+    commit(work, "mine")
+    with pytest.raises(OSError, match="is no regular file"):
+        await keep(planted, work, prepared, limit=LIMIT)
 
 
 async def test_what_an_index_names_outside_of_the_workspace_is_not_kept(

@@ -15,6 +15,7 @@ from support.eventually import eventually
 from orbiter_contracts import Checkpoint
 from worker_wrapper.agents import load_agent
 from worker_wrapper.agents.base import Session
+from worker_wrapper.checkpoint import saver as saver_module
 from worker_wrapper.checkpoint.resume import Earlier
 from worker_wrapper.checkpoint.saver import Attempt, Saver
 from worker_wrapper.checkpoint.schedule import meanwhile
@@ -23,12 +24,11 @@ from worker_wrapper.queue.connection import RedisUnavailableError
 from worker_wrapper.session.copies import SessionCopies
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.workspace.git import Git
+from worker_wrapper.workspace.keeping import Kept
 
 
 class InMemory:
     """What Redis keeps of an attempt; an answer may be lost on its way."""
-
-    store = None
 
     def __init__(self) -> None:
         self.saved: list[Checkpoint] = []
@@ -108,6 +108,33 @@ async def test_before_the_model_is_heard_there_is_nothing_to_go_on_from(tmp_path
     await saver.save(leaving=True)
     assert [one.resumable for one in known.saved] == [False, True]
     assert [one.disruption for one in known.saved] == [True, True]
+
+
+async def test_whatever_copying_raises_what_was_paid_is_kept_and_the_turn_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that finds a mistake of ours would else have its limits anew in each pod."""
+
+    async def mistaken(*_: object, **__: object) -> Kept:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setattr(saver_module, "keep", mistaken)
+    known = InMemory()
+    saver = saver_of(tmp_path, known)
+    saver.hear(ANSWER)
+    assert await saver.save(leaving=False)
+    (paid,) = known.saved
+    assert (paid.turns, paid.resumable) == (1, False)
+
+
+async def test_a_mistake_while_one_is_written_costs_no_turn(tmp_path: Path) -> None:
+    known = InMemory()
+    saver = saver_of(tmp_path, known)
+    saver.hear(ANSWER)
+    known.failures = [RuntimeError("a mistake of ours")]
+    assert not await saver.save(leaving=True)
+    assert await saver.save(leaving=True)
+    assert [one.generation for one in known.saved] == [1]
 
 
 async def test_one_whose_answer_was_lost_is_in_nobodys_way(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ anew in the same attempt, or the attempt has failed."""
 CheckpointedWorkspace = Literal["Stored", "Unchanged", "TooLarge"]
 """`Stored`: what differs from the base commit, or all of it. `Unchanged`: nothing does, so nothing
 is stored. `TooLarge`: it could not be stored, and the next pod begins from the beginning."""
-CheckpointPlace = Literal["redis", "store"]
 
 CHECKPOINT_FIELD: Final = "checkpoint"
 """Field of an attempt's record: the `Checkpoint`'s JSON."""
@@ -54,7 +53,6 @@ class Checkpoint(Message):
         workspace: What was kept of the workspace; None when there was none yet.
         session: Whether the agent's session was kept.
         size_bytes: Size of both, compressed.
-        place: Where they are.
         base_commit: Commit that a git workspace differs from; None for any other.
         disruption: Whether it is the last one of a pod that was told to stop.
         agent_seconds: How long the agent has worked, in all pods together: `timeout` counts it.
@@ -68,7 +66,6 @@ class Checkpoint(Message):
     workspace: CheckpointedWorkspace | None = None
     session: bool = False
     size_bytes: Count = 0
-    place: CheckpointPlace = "redis"
     base_commit: CommitId | None = None
     disruption: bool = False
     agent_seconds: Annotated[float, Field(ge=0, le=MAX_TIMEOUT_SECONDS, allow_inf_nan=False)] = 0.0

@@ -42,7 +42,7 @@ class Earlier:
         return Earlier(self.spent, warnings=[*self.warnings, warning])
 
 
-async def look(
+async def find_earlier(
     checkpoints: Checkpoints, copies: SessionCopies, *, resume: bool, log: Log
 ) -> Earlier:
     """Find out what there is to go on from.

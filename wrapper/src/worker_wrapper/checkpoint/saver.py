@@ -29,9 +29,6 @@ from worker_wrapper.turn.usage import priced, together
 from worker_wrapper.workspace.git import Git, GitError
 from worker_wrapper.workspace.keeping import Kept, keep
 
-_STORE_BYTES = 256 * 1024 * 1024
-"""What is kept where a store takes it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
@@ -129,6 +126,10 @@ class Saver:
             except (GitError, OSError, ResponseError, RedisUnavailableError) as error:
                 self._log.warning("checkpoint_failed", error=f"{type(error).__name__}: {error}")
                 return False
+            except Exception:
+                # A mistake of ours, or of a library: it must end neither the turn nor the saving.
+                self._log.exception("checkpoint_failed")
+                return False
             return True
 
     async def cost(self) -> Usage | None:
@@ -141,7 +142,6 @@ class Saver:
         if not events:
             await self._what_was_paid(leaving)
             return
-        limit = MAX_CHECKPOINT_BYTES if self._checkpoints.store is None else _STORE_BYTES
         session = replace(
             self._attempt.session,
             resumed=True,
@@ -149,12 +149,12 @@ class Saver:
         )
         conversation, kept = b"", Kept("TooLarge", why="no conversation")
         try:
-            conversation = await self._copies.take(session, limit=limit)
+            conversation = await self._copies.take(session, limit=MAX_CHECKPOINT_BYTES)
             kept = await keep(
                 self._git,
                 self._attempt.directory,
                 self._attempt.prepared,
-                limit=limit - len(conversation),
+                limit=MAX_CHECKPOINT_BYTES - len(conversation),
             )
         except TooLargeError as error:
             kept = Kept("TooLarge", why=f"the conversation {error}")
@@ -162,9 +162,14 @@ class Saver:
             self._log.warning("checkpoint_failed", error=f"{type(error).__name__}: {error}")
             await self._what_was_paid(leaving)
             return
+        except Exception:
+            # What an agent leaves may find a mistake of ours: what was paid counts all the same.
+            self._log.exception("checkpoint_failed")
+            await self._what_was_paid(leaving)
+            return
         if kept.state == "TooLarge":
             conversation = b""
-            self._log.warning("checkpoint_too_large", why=kept.why, limit=limit)
+            self._log.warning("checkpoint_too_large", why=kept.why, limit=MAX_CHECKPOINT_BYTES)
         said = await self._described(conversation, kept, leaving)
         stored, result = await self._written(Stored(said, conversation, kept.data))
         if result != "saved":
@@ -192,7 +197,7 @@ class Saver:
         """
         last = self._last or Stored(Checkpoint(time=self._clock(), generation=1))
         paid = await self._described(b"", Kept("Unchanged"), leaving)
-        kept = {"time", "workspace", "session", "size_bytes", "place", "base_commit"}
+        kept = {"time", "workspace", "session", "size_bytes", "base_commit"}
         said = paid.model_copy(update=last.checkpoint.model_dump(include=kept))
         stored, result = await self._written(replace(last, checkpoint=said))
         if result == "saved":
@@ -234,7 +239,6 @@ class Saver:
             workspace=kept.state,
             session=bool(conversation),
             size_bytes=size,
-            place="redis" if size <= MAX_CHECKPOINT_BYTES else "store",
             base_commit=prepared.base_sha if prepared else None,
             disruption=leaving,
             agent_seconds=min(seconds, MAX_TIMEOUT_SECONDS),

@@ -14,7 +14,7 @@ from orbiter_contracts import ArtifactsReport, DeveloperWorkerInput, Workspace, 
 from orbiter_contracts.stored_transcripts import TranscriptReport
 from worker_wrapper.agents.base import Session, Turn
 from worker_wrapper.checkpoint.limits import Left, UsedUp, left
-from worker_wrapper.checkpoint.resume import Earlier, look, prompts, put_back
+from worker_wrapper.checkpoint.resume import Earlier, find_earlier, prompts, put_back
 from worker_wrapper.checkpoint.saver import Attempt, Saver
 from worker_wrapper.checkpoint.schedule import meanwhile
 from worker_wrapper.handlers.artifacts import keep_artifacts
@@ -82,7 +82,7 @@ class _Work:
         """See `work_on`."""
         if self._checkpoints is not None:
             resume = self._settings.disruption_policy == "Resume"
-            self._earlier = await look(
+            self._earlier = await find_earlier(
                 self._checkpoints, self._copies, resume=resume, log=self._worker.log
             )
         limits = left(self._task.timeout, self._settings.options, self._earlier.spent)

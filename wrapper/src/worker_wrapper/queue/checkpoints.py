@@ -1,13 +1,12 @@
 """The checkpoints of an attempt in Redis: the newest in its record, the parts of two beside it.
 
-checkpoint/ says what is kept and when. What is too large for Redis goes into a `CheckpointStore`,
-where an installation has one.
+checkpoint/ says what is kept and when. What is too large for Redis is kept nowhere.
 """
 
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Literal, Protocol
+from typing import Literal
 
 from orbiter_contracts import Checkpoint, read_checkpoint
 from orbiter_contracts.checkpoint_scripts import (
@@ -31,24 +30,6 @@ from worker_wrapper.queue.lifecycle import Lifecycle
 
 SaveResult = Literal["saved", "gone", "taken", "stale"]
 """`gone`: the attempt is over. `taken`: another process has it. `stale`: it has a newer one."""
-
-
-class CheckpointStore(Protocol):
-    """Where the parts are that are too large for Redis."""
-
-    async def put(self, name: str, data: bytes) -> None:
-        """Store a part; whole, or not at all.
-
-        Raises:
-            OSError: It could not be stored.
-        """
-
-    async def get(self, name: str) -> bytes:
-        """Read a part.
-
-        Raises:
-            OSError: It cannot be had.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +57,6 @@ class Checkpoints:
         lease: Key of the lease of that name, and the token we have it with.
         lifecycle: Makes the event that tells of one.
         routing: `<namespace>/<name>` of the AgentTask, and the attempt's number.
-        store: For parts that are too large for Redis.
     """
 
     def __init__(
@@ -90,7 +70,6 @@ class Checkpoints:
         lease: tuple[str, str],
         lifecycle: Lifecycle,
         routing: tuple[str, int],
-        store: CheckpointStore | None = None,
     ) -> None:
         self._redis = redis
         self._keys = (record, checkpoint_of(record), keys.developer_input, keys.lifecycle, lease[0])
@@ -98,7 +77,6 @@ class Checkpoints:
         self._record = record
         self._lifecycle = lifecycle
         self._routing = routing
-        self.store = store
 
     async def newest(self) -> Checkpoint | None:
         """What the record says; None when it says nothing.
@@ -121,7 +99,6 @@ class Checkpoints:
 
         Raises:
             DamagedError: They are not as they were written, or not there.
-            OSError: The store cannot give them.
         """
         session = await self._part(checkpoint, SESSION_PART)
         workspace = await self._part(checkpoint, WORKSPACE_PART)
@@ -153,14 +130,9 @@ class Checkpoints:
 
         Raises:
             RedisUnavailableError: It could not be written.
-            OSError: Nor could it be put into the store.
         """
         checkpoint = stored.checkpoint
         session, workspace = _sealed(stored.session), _sealed(stored.workspace)
-        if checkpoint.place == "store" and self.store is not None:
-            await self.store.put(self._name(checkpoint, SESSION_PART), session)
-            await self.store.put(self._name(checkpoint, WORKSPACE_PART), workspace)
-            session = workspace = b""
         event = self._lifecycle.event("checkpointed", checkpoint.model_dump(mode="json"))
         answer: SaveResult = await self._redis.run(
             SAVE,
@@ -173,10 +145,6 @@ class Checkpoints:
         return answer
 
     async def _part(self, checkpoint: Checkpoint, name: str) -> bytes:
-        if checkpoint.place == "store":
-            if self.store is None:
-                raise OSError("it is in a store that this worker was not told of")
-            return _unsealed(await self.store.get(self._name(checkpoint, name)), name)
         field = part(checkpoint.generation, name)
         sealed = await self._field(checkpoint_of(self._record), field, MAX_PARTS_BYTES)
         return _unsealed(sealed or b"", name)
@@ -193,9 +161,6 @@ class Checkpoints:
         if size > most:
             raise DamagedError(f"its {field} has {size} bytes, and {most} are the most")
         return value or None
-
-    def _name(self, checkpoint: Checkpoint, name: str) -> str:
-        return f"{self._record}/{checkpoint.generation}/{name}"
 
 
 def _sealed(data: bytes) -> bytes:

@@ -48,6 +48,8 @@ class Repository(Message):
         base: The commit the work began with.
         head: The commit it is at.
         branch: The branch it is on; None when it is on none.
+        refs: Its other branches, and what is stashed, by full names.
+        shallow: Commits at which its history ends, though they have parents.
         deleted: Files of `head` that are not there any more. A name is bytes, and each of them is a
             character here.
     """
@@ -55,6 +57,8 @@ class Repository(Message):
     base: CommitId
     head: CommitId
     branch: str | None = None
+    refs: dict[str, CommitId] = Field(default_factory=dict)
+    shallow: list[CommitId] = Field(default_factory=list)
     deleted: list[str] = Field(default_factory=list)
 
     @property

@@ -9,11 +9,12 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import Final
 
 from worker_wrapper.process.beside import run_beside
 from worker_wrapper.process.command import Command, Outcome
@@ -50,6 +51,11 @@ _SAFE_ENV = {
     # The agent's HOME may hold a .netrc, and files to ignore.
     "HOME": "/dev/null",
 }
+SMALL: Final = (
+    *("-c", "core.bigFileThreshold=32m", "-c", "core.packedGitLimit=128m"),
+    *("-c", "pack.windowMemory=64m", "-c", "pack.deltaCacheSize=32m", "-c", "pack.threads=1"),
+)
+"""So that a large pack takes time rather than the container's memory."""
 _BLAME = ("fatal: ", "error: ")
 _ADVICE = (
     *("hint:", "fatal: Could not read from remote repository.", "and the repository exists."),
@@ -220,19 +226,22 @@ async def push(
         await git("push", "-q", url, refs, workdir=repository, at=at, env=env)
 
 
-async def packed(git: Git, repository: Path, head: str, base: str | None, directory: Path) -> Path:
-    """Pack what a commit needs beyond another one; return the pack's file.
+async def packed(
+    git: Git, repository: Path, heads: Iterable[str], base: str | None, directory: Path
+) -> Path:
+    """Pack what commits need beyond another one; return the pack's file.
 
     Raises:
         GitError: It could not be packed.
     """
-    wanted = f"{head}\n"
+    wanted = "".join(f"{head}\n" for head in heads)
     if base:
         with suppress(GitError):  # Agents may throw away what the work began with.
             await git("cat-file", "-e", f"{base}^{{commit}}", workdir=repository)
             wanted += f"^{base}\n"
     name = await git(
         *("pack-objects", "-q", "--revs", "--delta-base-offset", str(directory / "pack")),
+        at=SMALL,
         workdir=repository,
         stdin=wanted.encode(),
     )

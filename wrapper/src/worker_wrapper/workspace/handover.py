@@ -18,6 +18,7 @@ from pydantic import ConfigDict, Field
 
 from orbiter_contracts import WorkspaceReport, decode_json
 from orbiter_contracts.messages import Message
+from worker_wrapper.process import below
 
 REPORT: Final = "clone.json"
 SOCKET: Final = "push.sock"
@@ -77,8 +78,9 @@ def lines(commits: list[str]) -> str:
 def read_shallow(repository: Path) -> list[str]:
     """The commits whose parents a repository lacks; no more than a line of ours has room for."""
     try:
-        with (repository / "shallow").open(errors="replace") as file:
-            return sorted(set(_COMMIT_ID.findall(file.read(LINE_BYTES))))
+        with below.opened(repository, ("shallow",)) as file:
+            text = file.read(LINE_BYTES).decode("ascii", "replace")
+            return sorted(set(_COMMIT_ID.findall(text)))
     except OSError:
         return []
 

@@ -17,12 +17,13 @@ from typing import Final
 from orbiter_contracts import WorkspaceReport
 from orbiter_contracts.checkpoints import CheckpointedWorkspace
 from worker_wrapper.process import below
-from worker_wrapper.workspace import contents, packing
+from worker_wrapper.workspace import contents, history, packing
 from worker_wrapper.workspace.contents import Contents, Parts, Repository
 from worker_wrapper.workspace.fetching import Fetch
-from worker_wrapper.workspace.git import Git, GitError, packed
+from worker_wrapper.workspace.git import Git, GitError
+from worker_wrapper.workspace.handover import lines, read_shallow
 from worker_wrapper.workspace.packing import TooLargeError
-from worker_wrapper.workspace.repository import WorkspaceError, is_ref
+from worker_wrapper.workspace.repository import WorkspaceError
 from worker_wrapper.workspace.workspace import mirrored
 
 _STATUS: Final = ("status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "-uall")
@@ -120,16 +121,21 @@ async def _keep_repository(git: Git, directory: Path, base: str, limit: int) -> 
             workdir=mirror,
         )
         names = [entry[3:] for entry in listing.split("\0") if entry]
-        if head == base and not names:
+        branch = await history.branch(git, directory, mirror)
+        refs = await history.other_refs(git, directory, mirror, branch)
+        if head == base and not names and not refs:
             return Kept("Unchanged")
-        commits = None
-        if head != base:
-            commits = await packed(git, mirror, head, base, Path(scratch))
+        heads = sorted({head, *refs.values()})
+        commits: Path | None = None
+        ends: list[str] = []
+        if heads != [base]:
+            commits, ends = await history.pack(git, mirror, heads, base, Path(scratch))
             if commits.stat().st_size > limit:
                 raise TooLargeError(f"commits of more than {limit} bytes")
-        branch = await _branch(git, directory, mirror)
         files, deleted = await asyncio.to_thread(_present, directory, names)
-        about = Repository(base=base, head=head, branch=branch, deleted=deleted)
+        about = Repository(
+            base=base, head=head, branch=branch, refs=refs, shallow=ends, deleted=deleted
+        )
         return Kept("Stored", await _packed(directory, files, limit, about, commits))
 
 
@@ -143,16 +149,6 @@ async def _packed(
     return await asyncio.to_thread(
         packing.pack, directory, files, limit=limit, about=about, commits=commits
     )
-
-
-async def _branch(git: Git, directory: Path, mirror: Path) -> str | None:
-    at = [f"--git-dir={directory / '.git'}"]
-    try:
-        ref = (await git("symbolic-ref", "-q", "HEAD", at=at, workdir=mirror)).strip()
-    except GitError:
-        return None
-    branch = ref.removeprefix("refs/heads/")
-    return branch if branch != ref and is_ref(branch) else None
 
 
 def _present(directory: Path, names: list[str]) -> tuple[list[Parts], list[str]]:
@@ -211,12 +207,15 @@ async def _go_to(
 
 async def _checkout(git: Git, kept: Contents, about: Repository, directory: Path) -> None:
     """Have the agent's commits, and be at its last one."""
-    if about.branch is not None and not is_ref(about.branch):
-        raise GitError(f"{about.branch!r} is not a name git allows")
+    refs = history.refs_of(about)
     with tempfile.TemporaryDirectory(dir=git.spill_dir, prefix="checkpoint-") as scratch:
         pack = await asyncio.to_thread(contents.commits, kept, Path(scratch))
         if pack is not None:
             data = await asyncio.to_thread(pack.read_bytes)
             await git("index-pack", "--stdin", workdir=directory, stdin=data)
-    where = ("--no-track", "-B", about.branch) if about.branch else ("--detach",)
-    await git("checkout", "-q", "-f", *where, about.head, workdir=directory)
+    if about.shallow:
+        inner = directory / ".git"
+        ends = sorted({*read_shallow(inner), *about.shallow})
+        (inner / "shallow").write_text(lines(ends))
+    await git("checkout", "-q", "-f", "--detach", about.head, workdir=directory)
+    await history.put_back(git, directory, refs, about.branch)

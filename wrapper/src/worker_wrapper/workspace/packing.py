@@ -73,8 +73,9 @@ def pack(
                 raise TooLargeError(f"names of deleted files of more than {ABOUT_BYTES} bytes")
             _add_bytes(tar, ABOUT, text)
         if commits is not None:
-            with commits.open("rb") as file:
-                _add(tar, tarfile.TarInfo(COMMITS), file, commits.stat().st_size)
+            with below.opened(commits.parent, (commits.name,)) as file:
+                size = os.fstat(file.fileno()).st_size
+                _add(tar, tarfile.TarInfo(COMMITS), file, size)
         for parts in files:
             count += 1
             if count > FILES:

@@ -88,7 +88,7 @@ class PushConnection:
         shallow = _shallow(repository, base)
         with tempfile.TemporaryDirectory(dir=git.spill_dir, prefix="pack-") as directory:
             (repository / "shallow").write_text(lines(shallow))
-            pack = await packed(git, repository, head, base, Path(directory))
+            pack = await packed(git, repository, [head], base, Path(directory))
             try:
                 request = PushRequest(head=head, size=pack.stat().st_size, shallow=shallow)
             except ValidationError as error:

@@ -28,7 +28,7 @@ from worker_wrapper.logging import Log
 from worker_wrapper.redact import Redactor
 from worker_wrapper.shutdown import StopTurn
 from worker_wrapper.workspace.fetching import fetch_with
-from worker_wrapper.workspace.git import Git, GitError, push
+from worker_wrapper.workspace.git import SMALL, Git, GitError, push
 from worker_wrapper.workspace.handover import (
     HELLO,
     LINE_BYTES,
@@ -45,11 +45,6 @@ RECEIVE_SECONDS: Final = 600.0
 """How long the pack may take to arrive, and each command of git."""
 _CHUNK: Final = 256 * 1024
 _HASH_BYTES: Final = 20
-_SMALL: Final = (
-    *("-c", "core.bigFileThreshold=32m", "-c", "core.packedGitLimit=128m"),
-    *("-c", "pack.windowMemory=64m", "-c", "pack.deltaCacheSize=32m", "-c", "pack.threads=1"),
-)
-"""So that a large push takes time rather than this container's memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +123,7 @@ class PushServer:
         pack, reply = None, FetchReply()
         try:
             await git("init", "-q", "--bare", "--template=", ".", workdir=self._fetched)
-            fetch = fetch_with(self.wanted, self.credentials_dir, at=_SMALL)
+            fetch = fetch_with(self.wanted, self.credentials_dir, at=SMALL)
             await fetch(git, self._fetched, commit)
             (pack,) = (self._fetched / "objects" / "pack").glob("*.pack")
             shallow = read_shallow(self._fetched)
@@ -215,12 +210,12 @@ class PushServer:
             others = [path for path in (self.cloned, self._fetched / "objects") if path.exists()]
             alternates.write_text("".join(f"{path}\n" for path in others))
             (repository / "shallow").write_text(lines(request.shallow))
-            await git("index-pack", "--threads=1", str(pack), workdir=repository, at=_SMALL)
-            kind = await git("cat-file", "-t", request.head, workdir=repository, at=_SMALL)
+            await git("index-pack", "--threads=1", str(pack), workdir=repository, at=SMALL)
+            kind = await git("cat-file", "-t", request.head, workdir=repository, at=SMALL)
             if kind.strip() != "commit":
                 raise GitError(f"git push: {request.head} is no commit but a {kind.strip()}")
             where = (self.wanted.url, request.head, branch, self.credentials_dir)
-            await push(git, repository, *where, at=_SMALL)
+            await push(git, repository, *where, at=SMALL)
         finally:
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)

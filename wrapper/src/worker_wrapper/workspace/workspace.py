@@ -7,9 +7,11 @@ rewritten URL takes effect.
 """
 
 import asyncio
+import io
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -203,13 +205,17 @@ async def mirrored(git: Git, directory: Path, mirror: Path) -> str:
     theirs = directory / ".git"
     head = (await git("rev-parse", "HEAD", at=[f"--git-dir={theirs}"], workdir=mirror)).strip()
     await git("init", "-q", "--bare", "--template=", ".", workdir=mirror)
-    alternates = mirror / "objects" / "info" / "alternates"
-    alternates.parent.mkdir(exist_ok=True)
-    alternates.write_text(f"{theirs / 'objects'}\n")
+    objects = f"{theirs / 'objects'}\n".encode()
+    await asyncio.to_thread(put, mirror, ("objects", "info", "alternates"), objects)
     for name in ("shallow", "index"):
         await asyncio.to_thread(_copied, directory, name, mirror)
     await git("update-ref", "--no-deref", "HEAD", head, workdir=mirror)
     return head
+
+
+def put(mirror: Path, parts: tuple[str, ...], data: bytes) -> None:
+    """Write a file of a repository of ours beside an agent that may plant a FIFO in its place."""
+    below.write(mirror, parts, io.BytesIO(data), 0o600, time.time())
 
 
 def _copied(directory: Path, name: str, mirror: Path) -> None:
@@ -231,7 +237,7 @@ def _copied(directory: Path, name: str, mirror: Path) -> None:
         data = file.read(_INDEX_BYTES + 1)
     if len(data) > _INDEX_BYTES:
         raise GitError(f".git/{name} is larger than {_INDEX_BYTES} bytes")
-    (mirror / name).write_bytes(data)
+    put(mirror, (name,), data)
     os.utime(mirror / name, ns=(at, at))
 
 
