@@ -35,7 +35,7 @@ from orbiter_operator.budgets.ledger import (
     written,
     zone_of,
 )
-from orbiter_operator.budgets.models import Budgeted, BudgetSpec, BudgetStatus, Need
+from orbiter_operator.budgets.models import MOST_BUDGETS, Budgeted, BudgetSpec, BudgetStatus, Need
 from orbiter_operator.kube.patches import merge_patch
 from orbiter_operator.tasks.charges import Charge, charge_of, need_of, waits
 from orbiter_operator.tasks.models import TaskStatus
@@ -284,6 +284,15 @@ def test_all_budgets_have_to_have_room_and_the_strictest_tells():
     warn = budget(FULL, "warn", onExceeded="Warn")
     assert judge([warn, queue], need(), NOW, 9).lacks == "Queue"
     assert judge([warn, budget()], need(), NOW, 9).lacks == "Warn"
+
+
+def test_more_budgets_than_count_let_nobody_begin():
+    """Each is written for each attempt: with thousands one task would keep a worker for minutes."""
+    many = [budget(name=f"b{number:02d}", onExceeded="Warn") for number in range(MOST_BUDGETS + 1)]
+    told = judge(many, need(), NOW, 9)
+    assert (told.lacks, told.reason, told.budget) == ("Queue", "BudgetInvalid", "b20")
+    assert told.message == "the namespace has more than 20 AgentBudgets; delete AgentBudget b20"
+    assert judge(many[:-1], need(), NOW, 9).lacks is None
 
 
 @pytest.mark.parametrize(
