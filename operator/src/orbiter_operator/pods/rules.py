@@ -35,8 +35,7 @@ _LOADERS = ("LD_*", "GLIBC_TUNABLES", "GCONV_PATH", "OPENSSL_*", "SSLKEYLOGFILE"
 """Variables by which a program is given code, or told to write down its secrets, as it starts."""
 _TOKENS = ("serviceAccountToken", "podCertificate")
 _ALWAYS_LISTS = ("containers", "volumes")
-_WORKERS_LISTS = ("env", "volumeMounts")
-"""Of a spec: a null would take away what the agent may cost, and the files that it is told by."""
+_WORKERS_LISTS = ("env", "volumeMounts")  # a null would take away what the agent may cost
 _REMEMBERED = 256
 _judged: dict[bytes, tuple[WorkerDefaults, str | None]] = {}
 """The last verdicts: most tasks of a crowd differ in their prompts alone."""
@@ -106,9 +105,8 @@ def _installation_errors(
     yield from _shape(template)
     yield from _secrets_in(template.get("spec") or {}, defaults)
     agent = Agent(type=next(iter(defaults.images)))
-    secret = {"name": "any"}
     workspace = Workspace.model_validate(
-        {"git": {"url": "https://example.com/r.git", "credentialsSecretRef": secret}}
+        {"git": {"url": "https://example.com/r.git", "credentialsSecretRef": {"name": "any"}}}
     )
     pod: Object = lay_over(agent, workspace, {}, defaults, fixed)["spec"]
     yield from _worker(agent, pod)
@@ -144,8 +142,7 @@ def _pod_error(
     trusted = pod.get("serviceAccountName") in defaults.allowed_service_accounts
     found = next(_account(pod, defaults, trusted=trusted), None) or next(_worker(agent, pod), None)
     shared = (_sentence(*each) for each in shared_volumes(workspace, pod))
-    found = found or next(shared, None)
-    return found or next(_everywhere(pod, defaults, trusted=trusted), None)
+    return found or next(shared, None) or next(_everywhere(pod, defaults, trusted=trusted), None)
 
 
 def _named_secrets(agent: Agent, workspace: Workspace, defaults: WorkerDefaults) -> Iterator[str]:
