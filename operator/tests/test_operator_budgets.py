@@ -477,3 +477,14 @@ def test_an_attempt_needs_the_limit_of_its_agent():
     task = observed(spec=spec(agent={"maxCostUSD": 2.5}))
     assert need_of(task, 3) == Need(uid=UID, task="fix", attempt=3, usd=2.5)
     assert need_of(observed(), 1).usd is None
+
+
+def test_a_limit_that_its_agent_does_not_keep_makes_no_attempt_cheap():
+    """codex tells no cost, so what it reserves is what it is charged."""
+    cheap, dear = (
+        need_of(observed(spec=spec(agent={"type": "codex", "maxCostUSD": usd})), 1)
+        for usd in (0.000001, 5)
+    )
+    assert (budget().amount(cheap), budget().amount(dear)) == (micros(1), micros(5))
+    kept = need_of(observed(spec=spec(agent={"type": "claude", "maxCostUSD": 0.5})), 1)
+    assert budget().amount(kept) == micros(0.5)

@@ -80,8 +80,11 @@ class Budget(NamedTuple):
         return self.ledger if self.error else at(self.ledger, self.spec, now)
 
     def amount(self, need: Need) -> int:
-        """What an attempt reserves of it."""
-        return micros(self.spec.default_task_usd if need.usd is None else need.usd)
+        """What an attempt reserves of it: a limit that nobody keeps makes none cheaper."""
+        most = micros(self.spec.default_task_usd)
+        if need.usd is None:
+            return most
+        return micros(need.usd) if need.kept else max(most, micros(need.usd))
 
     def has_room(self, need: Need, now: datetime) -> bool:
         """Whether what an attempt needs fits, or was put aside for it before."""

@@ -62,13 +62,14 @@ class BudgetStatus(Status):
 class Need(Frozen):
     """What an attempt, or a turn of a session, asks its namespace's budgets for.
 
-    `usd` is None when it has no limit.
+    `usd` is None when it has no limit; `kept` says whether its agent ends at one.
     """
 
     uid: str
     task: str
     attempt: int
     usd: float | None
+    kept: bool = True
 
 
 class Budgeted(Frozen):
