@@ -6,6 +6,8 @@ from support.eventually import eventually
 from support.fake_api import RefusedRequestError
 from support.operator_crashes import Killer, check_promises
 
+from orbiter_operator.budgets.models import MOST_BUDGETS
+
 pytestmark = pytest.mark.integration
 NAMESPACE = "team"
 AGENT = {"type": "claude", "maxCostUSD": 0.01}
@@ -284,6 +286,21 @@ async def test_a_budget_that_cannot_be_used_holds_its_tasks_until_it_is_mended(w
     await seen_budget(world, timeZone="Europe/Berlin")
     await world.until("held", "Completed")
     world.api.remove("agentbudgets", NAMESPACE, "all")
+
+
+async def test_a_crowd_of_budgets_holds_its_tasks_and_is_not_written_for_them(world):
+    await world.start_operator()
+    names = [f"b{number:02d}" for number in range(MOST_BUDGETS + 20)]
+    for name in names:
+        await seen_budget(world, name, maxCostUSD=1)
+    world.apply("held", agent=AGENT)
+    status = await world.until_reason("held", "BudgetInvalid")
+    assert status["message"].startswith("the namespace has more than 20 AgentBudgets; delete")
+    for name in names[MOST_BUDGETS:]:
+        assert not ledger(world.api, name).get("reservations")
+        world.api.remove("agentbudgets", NAMESPACE, name)
+    await world.until("held", "Completed")
+    assert {amounts(world.api, name) for name in names[:MOST_BUDGETS]} == {(0.01, 0.0, 0.99)}
 
 
 async def test_a_task_in_a_namespace_without_a_budget_costs_no_request_more(world):

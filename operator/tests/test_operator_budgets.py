@@ -35,7 +35,7 @@ from orbiter_operator.budgets.ledger import (
     written,
     zone_of,
 )
-from orbiter_operator.budgets.models import Budgeted, BudgetSpec, BudgetStatus, Need
+from orbiter_operator.budgets.models import MOST_BUDGETS, Budgeted, BudgetSpec, BudgetStatus, Need
 from orbiter_operator.kube.patches import merge_patch
 from orbiter_operator.tasks.charges import Charge, charge_of, need_of, waits
 from orbiter_operator.tasks.models import TaskStatus
@@ -286,6 +286,15 @@ def test_all_budgets_have_to_have_room_and_the_strictest_tells():
     assert judge([warn, budget()], need(), NOW, 9).lacks == "Warn"
 
 
+def test_more_budgets_than_count_let_nobody_begin():
+    """Each is written for each attempt: with thousands one task would keep a worker for minutes."""
+    many = [budget(name=f"b{number:02d}", onExceeded="Warn") for number in range(MOST_BUDGETS + 1)]
+    told = judge(many, need(), NOW, 9)
+    assert (told.lacks, told.reason, told.budget) == ("Queue", "BudgetInvalid", "b20")
+    assert told.message == "the namespace has more than 20 AgentBudgets; delete AgentBudget b20"
+    assert judge(many[:-1], need(), NOW, 9).lacks is None
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [
@@ -468,3 +477,14 @@ def test_an_attempt_needs_the_limit_of_its_agent():
     task = observed(spec=spec(agent={"maxCostUSD": 2.5}))
     assert need_of(task, 3) == Need(uid=UID, task="fix", attempt=3, usd=2.5)
     assert need_of(observed(), 1).usd is None
+
+
+def test_a_limit_that_its_agent_does_not_keep_makes_no_attempt_cheap():
+    """codex tells no cost, so what it reserves is what it is charged."""
+    cheap, dear = (
+        need_of(observed(spec=spec(agent={"type": "codex", "maxCostUSD": usd})), 1)
+        for usd in (0.000001, 5)
+    )
+    assert (budget().amount(cheap), budget().amount(dear)) == (micros(1), micros(5))
+    kept = need_of(observed(spec=spec(agent={"type": "claude", "maxCostUSD": 0.5})), 1)
+    assert budget().amount(kept) == micros(0.5)

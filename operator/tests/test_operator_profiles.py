@@ -215,6 +215,36 @@ def test_an_empty_template_of_the_profile_keeps_a_task_from_having_one():
     assert together({"podTemplate": {}})[1] is None
 
 
+def test_a_variable_of_the_profile_is_no_other_one_in_the_pod_template():
+    """There it counts more than in `agent.env`, so it would be the task's all the same."""
+    theirs = {"agent": {"env": ENV}}
+
+    def said(**item):
+        worker = {"name": "worker", "env": [{"name": "REGION"} | item]}
+        return {"podTemplate": {"spec": {"containers": [worker]}}}
+
+    _, why = together(theirs, **said(value="us"))
+    assert why == (
+        "spec.podTemplate.spec.containers[worker].env[REGION] is another than the profile's: leave "
+        "it out, or have AgentProfile p let it be said (allowOverrides)"
+    )
+    assert together(theirs, **said(value=None))[1] is not None
+    assert together(theirs | {"allowOverrides": ["podTemplate"]}, **said(value="us"))[1] == why
+    assert together(theirs | {"allowOverrides": ["env"]}, **said(value="us"))[1] is None
+    assert together(theirs, **said(value="eu"))[1] is None
+    assert together(theirs, **said(name="OTHER", value="us"))[1] is None
+
+
+def test_a_null_does_not_take_away_the_workers_variables():
+    """What the agent may cost, and which model it asks, is told to the worker in them."""
+    taken = {"spec": {"containers": [{"name": "worker", "env": None}]}}
+    _, why = together({"agent": {"maxCostUSD": 1}}, podTemplate=taken)
+    assert why == (
+        "spec.podTemplate.spec.containers[worker].env is None, not a list of items with a name each"
+    )
+    assert profile(podTemplate=taken).error == why
+
+
 @pytest.mark.parametrize(
     "containers", ["text", [1], [{"name": ["worker"]}], [{"name": {}}], [None], {"a": 1}]
 )

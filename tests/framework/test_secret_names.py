@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from orbiter.cli.kubectl import artifacts, redis_forward, transcript_source
+from orbiter.client import _records
 from orbiter.server._internal import cluster_artifacts
 from orbiter_operator.kube.names import SESSION_SECRETS
 from orbiter_operator.namespaces.users import CHAT_SECRET, PRODUCER_SECRET, TRANSCRIPT_SECRET
@@ -27,7 +28,7 @@ def test_a_namespace_has_the_secrets_that_the_operator_and_the_command_look_for(
     assert (chat, *others) == (CHAT_SECRET, PRODUCER_SECRET, TRANSCRIPT_SECRET)
     assert TRANSCRIPT_SECRET == transcript_source.SECRET
     assert chat == redis_forward.SECRET
-    assert cluster_artifacts.SECRETS == artifacts._SECRETS
+    assert cluster_artifacts.SECRETS == artifacts._SECRETS == _records.OUTPUTS
     assert cluster_artifacts.SECRETS[0][0] == PRODUCER_SECRET
     assert cluster_artifacts.SECRETS[1][0] == redis_forward.SHARED_SECRET
     assert f'ternary "{developer}"' in defined("_namespace.tpl", "orbiter.worker.secret")

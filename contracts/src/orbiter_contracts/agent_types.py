@@ -85,3 +85,8 @@ AGENTS: Final = {
 same; contracts/tests/test_contract_agent_types.py compares them."""
 AGENT_TYPES: Final = tuple(AGENTS)
 """Their names."""
+
+
+def keeps_cost(kind: str) -> bool:
+    """Whether an agent of this type ends at its `maxCostUSD`; one that nobody knows does not."""
+    return kind in AGENTS and "maxCostUSD" in AGENTS[kind].limits

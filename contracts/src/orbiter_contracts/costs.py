@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from orbiter_contracts.bounds import one_line, printable
 from orbiter_contracts.clamping import clamped_cost, clamped_count
+from orbiter_contracts.outcome import FINAL_PHASES
 
 Kind = Literal["task", "session", "budget"]
 NONE: Final = "none"
@@ -24,7 +25,6 @@ BUDGET: Final = "(budget)"
 MOST_KEYS: Final = 4
 _KEYS: Final = ("namespace", "agent", "kind", "day")
 _LABEL: Final = re.compile(r"label:([A-Za-z0-9./_-]{1,317})")
-_ENDED: Final = ("Completed", "Failed", "Cancelled")
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
@@ -121,7 +121,7 @@ def cost_of(item: Mapping[str, Any], kind: Kind) -> Cost:
         input_tokens=clamped_count(usage.get("inputTokens")),
         output_tokens=clamped_count(usage.get("outputTokens")),
         without_cost=max(begun, unknown) if usd is None else unknown,
-        over=status.get("phase") in _ENDED,
+        over=status.get("phase") in FINAL_PHASES,
     )
 
 

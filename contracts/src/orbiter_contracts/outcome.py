@@ -16,6 +16,8 @@ from orbiter_contracts.messages import DeveloperWorkerOutput
 
 EndPhase = Literal["Completed", "Failed", "Cancelled", "InputRequired"]
 """Phases of a task whose attempt has ended; a Failed one is Pending while another follows."""
+FINAL_PHASES: Final = frozenset(("Completed", "Failed", "Cancelled"))
+"""Phases of a task that are never left."""
 CRASHED: Final = "Worker crashed: "
 """How the error of an output begins that was published in a dead worker's place."""
 _REASON: Final = re.compile("[A-Z][A-Za-z0-9]{0,63}")

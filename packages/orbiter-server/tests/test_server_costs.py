@@ -73,15 +73,20 @@ async def test_costs_by_day_namespace_agent_and_label(start, api, tmp_path):
 
 @pytest.mark.integration
 @pytest.mark.usefixtures("some")
-@pytest.mark.parametrize("moment", ["9999-12-31T23:59:59-23:59", "2999-12-31T23:59:59"])
-async def test_a_moment_that_no_clock_tells_costs_nobody_the_sums(start, api, tmp_path, moment):
+@pytest.mark.parametrize(
+    ("moment", "today"),
+    [("9999-12-31T23:59:59-23:59", (5.0, 2, 0)), ("2999-12-31T23:59:59", (5.25, 3, 0))],
+)
+async def test_a_moment_that_no_clock_tells_costs_nobody_the_sums(
+    start, api, tmp_path, moment, today
+):
     """The schema takes the first; whoever may write a status of one namespace writes it."""
     server = await start(kubeconfig=api.kubeconfig(tmp_path), namespace="*")
     put(api, "odd", 0.25)
     odd = api.get("agenttasks", "team-a", "odd")
     odd["status"]["completionTime"] = moment
     api.put("agenttasks", odd)
-    assert {(stamp(2)[:10], 0.5, 1, 0), (stamp()[:10], 5.0, 2, 0)} <= {*await rows(server)}
+    assert {(stamp(2)[:10], 0.5, 1, 0), (stamp()[:10], *today)} <= {*await rows(server)}
 
 
 @pytest.mark.integration
@@ -119,6 +124,18 @@ def test_a_thousand_values_of_a_label_are_bounded_and_their_sum_is_whole():
     assert len(found.rows) == MOST_ROWS + 1
     assert (found.rows[-1].key, found.rows[-1].tasks) == ("other", 600)
     assert sum(row.cost_usd for row in found.rows) == found.cost_usd == sum(range(1, 1001))
+
+
+def test_who_says_that_a_task_ended_in_years_to_come_adds_no_days():
+    """The page draws a bar for each: hundreds of them would leave no room for those there were."""
+    tasks = [
+        ClusterObject(name=f"t{n}", namespace="a", active_at=NOW + timedelta(days=n), cost_usd=1)
+        for n in range(-1, MOST_ROWS + 1)
+    ]
+    query = CostsQuery(by="day", days=2)
+    found = summed(tasks, [], query, NOW - timedelta(days=2))
+    days = [(NOW - timedelta(days=1)).date().isoformat(), NOW.date().isoformat()]
+    assert [(row.key, row.tasks) for row in found.rows] == [(days[0], 1), (days[1], MOST_ROWS + 1)]
 
 
 def test_a_task_that_has_cost_nothing_yet_is_counted():

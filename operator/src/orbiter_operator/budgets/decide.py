@@ -19,7 +19,7 @@ from orbiter_operator.budgets.ledger import (
     written,
     zone_of,
 )
-from orbiter_operator.budgets.models import Budgeted, BudgetSpec, BudgetStatus, Need
+from orbiter_operator.budgets.models import MOST_BUDGETS, Budgeted, BudgetSpec, BudgetStatus, Need
 from orbiter_operator.kube.models import Condition, Event, read_model, read_status
 
 _STRICTEST = ("Cancel", "Queue", "Warn", None)
@@ -71,13 +71,20 @@ class Budget(NamedTuple):
         """What may be used in a period."""
         return micros(self.spec.max_cost_usd)
 
+    def becomes_other(self, new: "Budget") -> bool:
+        """Whether more is new of it than its accounts."""
+        return (self.uid, self.spec) != (new.uid, new.spec)
+
     def now(self, now: datetime) -> Ledger:
         """Its accounts at a moment; as they were last, where the spec cannot be read."""
         return self.ledger if self.error else at(self.ledger, self.spec, now)
 
     def amount(self, need: Need) -> int:
-        """What an attempt reserves of it."""
-        return micros(self.spec.default_task_usd if need.usd is None else need.usd)
+        """What an attempt reserves of it: a limit that nobody keeps makes none cheaper."""
+        most = micros(self.spec.default_task_usd)
+        if need.usd is None:
+            return most
+        return micros(need.usd) if need.kept else max(most, micros(need.usd))
 
     def has_room(self, need: Need, now: datetime) -> bool:
         """Whether what an attempt needs fits, or was put aside for it before."""
@@ -91,11 +98,17 @@ def judge(budgets: Sequence[Budget], need: Need, now: datetime, again: float) ->
     """What the budgets of a namespace say to an attempt that would begin; None without any.
 
     Args:
-        budgets: All of them.
+        budgets: All of them, by their names; with one too many none of them lets anybody begin.
         need: What the attempt would reserve.
         now: The time.
         again: Seconds after which to look again, where none of them tells sooner.
     """
+    if len(budgets) > MOST_BUDGETS:
+        name = budgets[MOST_BUDGETS].name
+        text = f"the namespace has more than {MOST_BUDGETS} AgentBudgets; delete AgentBudget {name}"
+        return Budgeted(
+            budget=name, message=text, lacks="Queue", reason="BudgetInvalid", again=again
+        )
     found = [_said(budget, need, now, again) for budget in budgets]
     return min(found, key=lambda said: _STRICTEST.index(said.lacks), default=None)
 

@@ -12,6 +12,8 @@ from orbiter_operator.kube.models import Frozen, KubeModel, Status, Time
 Period = Literal["Daily", "Weekly", "Monthly"]
 MOST_USD = 1e9
 """More than any budget has. In millionths, sums of it are exact as the API writes numbers."""
+MOST_BUDGETS = 20
+"""Of one namespace: each is written before and behind each attempt, one after the other."""
 OnExceeded = Literal["Queue", "Cancel", "Warn"]
 
 
@@ -60,13 +62,14 @@ class BudgetStatus(Status):
 class Need(Frozen):
     """What an attempt, or a turn of a session, asks its namespace's budgets for.
 
-    `usd` is None when it has no limit.
+    `usd` is None when it has no limit; `kept` says whether its agent ends at one.
     """
 
     uid: str
     task: str
     attempt: int
     usd: float | None
+    kept: bool = True
 
 
 class Budgeted(Frozen):

@@ -17,7 +17,7 @@ import structlog
 
 from orbiter_operator.budgets.decide import Budget, held_by, judge, near_event, status_of
 from orbiter_operator.budgets.ledger import Held, Ledger, micros, reserve, settle
-from orbiter_operator.budgets.models import Budgeted, Need
+from orbiter_operator.budgets.models import MOST_BUDGETS, Budgeted, Need
 from orbiter_operator.budgets.turns import Turn, charged, has_money, released, taken
 from orbiter_operator.kube.client import TRANSPORT_ERRORS, ApiError, Kube
 from orbiter_operator.kube.events import EventPoster
@@ -38,11 +38,6 @@ _TRIES = 8
 _TEND_SECONDS = 30.0
 _ASKED_A_SECOND = 10
 """Tasks that wait for a budget look again so often at most, all together."""
-
-
-def _other(old: Budget, new: Budget) -> bool:
-    """Whether more is new of a budget than its accounts."""
-    return (old.uid, old.spec) != (new.uid, new.spec)
 
 
 class Budgets:
@@ -68,7 +63,7 @@ class Budgets:
         self._kinds: dict[str, tuple[There, Enqueue]] = {}
         self._allowed = allowed
         self._clock = clock
-        self._cache = ParsedCache(Budget.of, self._changed, matters=_other)
+        self._cache = ParsedCache(Budget.of, self._changed, matters=Budget.becomes_other)
         self.informer = Informer(kube, AGENT_BUDGETS, self._cache, namespaces=namespaces)
         self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._waiting: dict[str, dict[Key, Need]] = {}
@@ -86,7 +81,9 @@ class Budgets:
 
     def judge(self, namespace: str, need: Need) -> Budgeted | None:
         """What the budgets of a namespace say to an attempt that would begin; None without any."""
-        return judge(self._cache.of(namespace), need, self._clock(), self._again(namespace))
+        return judge(
+            self._of(namespace, MOST_BUDGETS + 1), need, self._clock(), self._again(namespace)
+        )
 
     def any(self, namespace: str) -> bool:
         """Whether a namespace has budgets."""
@@ -100,7 +97,7 @@ class Budgets:
         now = self._clock()
         after = (
             each._replace(ledger=charged(each.now(now), turn, each.amount(turn.need)))
-            for each in self._cache.of(namespace)
+            for each in self._of(namespace, MOST_BUDGETS + 1)
         )
         return judge(list(after), turn.need, now, self._again(namespace))
 
@@ -118,7 +115,7 @@ class Budgets:
 
         async with self._locks[namespace]:
             await self._settle(namespace, change)
-            return all(has_money(each.ledger, turn) for each in self._cache.of(namespace))
+            return all(has_money(each.ledger, turn) for each in self._of(namespace))
 
     async def release(self, namespace: str, turn: Turn) -> None:
         """Charge what a session has cost that sleeps or is gone, and put nothing aside for it."""
@@ -160,14 +157,14 @@ class Budgets:
             RefusedError: The operator may not write that.
             ApiError: The API server could not answer.
         """
-        if not self._cache.of(namespace):
+        if not self._of(namespace):
             return True
         async with self._locks[namespace]:
-            for budget in self._cache.of(namespace):
+            for budget in self._of(namespace):
                 await self._change(namespace, budget.name, _granted(need))
             missing = [
                 budget.name
-                for budget in self._cache.of(namespace)
+                for budget in self._of(namespace)
                 if (held := budget.ledger.held.get(need.uid)) is None
                 or held.attempt != need.attempt
             ]
@@ -208,8 +205,12 @@ class Budgets:
     def _again(self, namespace: str) -> float:
         return max(_TEND_SECONDS, len(self._waiting.get(namespace, ())) / _ASKED_A_SECOND)
 
+    def _of(self, namespace: str, most: int = MOST_BUDGETS) -> list[Budget]:
+        """The budgets of a namespace that count; what others hold is charged by `run`."""
+        return self._cache.of(namespace)[:most]
+
     async def _settle(self, namespace: str, change: Change) -> None:
-        for budget in self._cache.of(namespace):
+        for budget in self._of(namespace):
             await self._change(namespace, budget.name, change)
 
     async def _change(self, namespace: str, name: str, change: Change) -> None:
@@ -270,7 +271,7 @@ class Budgets:
 
     def _wake(self, namespace: str) -> None:
         """Tell as many of those that wait as there is room for, who waits longest first."""
-        budgets = [each for each in self._cache.of(namespace) if each.spec.on_exceeded != "Warn"]
+        budgets = [each for each in self._of(namespace) if each.spec.on_exceeded != "Warn"]
         room = {budget.name: budget.limit - budget.ledger.used for budget in budgets}
         for key, need in list(self._waiting.get(namespace, {}).items()):
             if all(budget.amount(need) <= room[budget.name] for budget in budgets):

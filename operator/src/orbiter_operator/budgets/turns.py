@@ -31,6 +31,7 @@ class Turn(NamedTuple):
         number: Which of its turns is under way, or would be the next.
         usd: What that may cost; None when its agent has no limit.
         told: What its worker has said of the cost of all turns, and of those that nobody knows.
+        kept: Whether its agent ends at `usd`.
     """
 
     uid: str
@@ -38,12 +39,14 @@ class Turn(NamedTuple):
     number: int
     usd: float | None
     told: Counted
+    kept: bool = True
 
     @property
     def need(self) -> Need:
         """What it asks for."""
         number = min(self.number, _LAST)
-        return Need(uid=self.uid, task=self.session, attempt=number, usd=self.usd)
+        most, kept = self.usd, self.kept
+        return Need(uid=self.uid, task=self.session, attempt=number, usd=most, kept=kept)
 
 
 def charged(ledger: Ledger, turn: Turn, amount: int) -> Ledger:

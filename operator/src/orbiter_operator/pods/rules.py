@@ -36,6 +36,7 @@ _LOADERS = ("LD_*", "GLIBC_TUNABLES", "GCONV_PATH", "OPENSSL_*", "SSLKEYLOGFILE"
 """Variables by which a program is given code, or told to write down its secrets, as it starts."""
 _TOKENS = ("serviceAccountToken", "podCertificate")
 _ALWAYS_LISTS = ("containers", "volumes")
+_WORKERS_LISTS = ("env", "volumeMounts")  # a null would take away what the agent may cost
 _REMEMBERED = 256
 _judged: dict[bytes, tuple[WorkerDefaults, str | None]] = {}
 """The last verdicts: most tasks of a crowd differ in their prompts alone."""
@@ -54,7 +55,7 @@ def image_error(agent: Agent, images: dict[str, str]) -> str | None:
 
 def shape_error(overlay: Object) -> str | None:
     """Why a podTemplate can be laid over nothing, not over another one either; None when it can."""
-    return next(_shape(overlay), None)
+    return next(_shape(overlay, _WORKERS_LISTS), None)
 
 
 def pod_error(
@@ -105,9 +106,8 @@ def _installation_errors(
     yield from _shape(template)
     yield from _secrets_in(template.get("spec") or {}, defaults)
     agent = Agent(type=next(iter(defaults.images)))
-    secret = {"name": "any"}
     workspace = Workspace.model_validate(
-        {"git": {"url": "https://example.com/r.git", "credentialsSecretRef": secret}}
+        {"git": {"url": "https://example.com/r.git", "credentialsSecretRef": {"name": "any"}}}
     )
     pod: Object = lay_over(agent, workspace, {}, defaults, fixed)["spec"]
     yield from _worker(agent, pod)
@@ -132,7 +132,7 @@ def _pod_error(
 ) -> str | None:
     problems = _named_secrets(agent, workspace, defaults)
     problem = next(problems, None) or next(_no_names(agent, workspace), None)
-    problem = problem or next(_shape(overlay), None)
+    problem = problem or shape_error(overlay)
     problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)
     problem = problem or next(auth_problems(agent, overlay, lambda n: is_ours(n, defaults)), None)
     theirs = (_sentence(*each) for each in overrides(agent, overlay, defaults.pod_template, fixed))
@@ -190,8 +190,8 @@ def _sentence(where: str, value: object, why: str) -> str:
     return one_line(f"{where} is {one_line(repr(value), _SHOWN)}, {why}", 3 * _SHOWN)
 
 
-def _shape(overlay: Object) -> Iterator[str]:
-    """Why the overlay cannot be laid over anything."""
+def _shape(overlay: Object, of_worker: tuple[str, ...] = ()) -> Iterator[str]:
+    """Why the overlay cannot be laid over anything; `of_worker` may not be null for the worker."""
     for name in ("metadata", "spec"):
         if not isinstance(overlay.get(name, {}), dict):
             yield _sentence(f"{_OVERLAY}.{name}", overlay[name], "not an object; write fields")
@@ -207,7 +207,8 @@ def _shape(overlay: Object) -> Iterator[str]:
     yield from _lists(spec, f"{_OVERLAY}.spec", _ALWAYS_LISTS)
     for kind in ("containers", "initContainers"):
         for item in spec.get(kind) or ():
-            yield from _lists(item, f"{_OVERLAY}.spec.{kind}[{item['name']}]", ())
+            always = of_worker if item["name"] == WORKER else ()
+            yield from _lists(item, f"{_OVERLAY}.spec.{kind}[{item['name']}]", always)
 
 
 def _lists(node: Object, path: str, always: tuple[str, ...]) -> Iterator[str]:

@@ -15,11 +15,13 @@ from typing import Any, Protocol, Self, TypeVar
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.notify import MAX_SINKS, Sink, merged_sinks
 from orbiter_operator.kube.models import Agent
+from orbiter_operator.kube.names import WORKER
 from orbiter_operator.pods.overlay import merge
 from orbiter_operator.profiles.models import CLUSTER, Profile, ProfileAgent
 
 _NAMED = ("env", "mcp_servers", "skills")
 _LIMITS = ("max_turns", "max_cost_usd", "timeout_seconds")
+_WORKERS_ENV = f"podTemplate.spec.containers[{WORKER}].env"
 _SHOWN = 60
 
 
@@ -74,7 +76,7 @@ def _over(spec: S, profile: Profile) -> tuple[S, str | None]:
         if name in _NAMED:
             agent[name] = _together(theirs, getattr(own, name))
             if not rules.lets(alias):
-                problems += _changed(alias, theirs, getattr(own, name))
+                problems += _changed(f"agent.{alias}", theirs, getattr(own, name))
         elif theirs is not None:
             mine = getattr(own, name) if name in own.model_fields_set else None
             agent[name], differs = _chosen(name, mine, theirs)
@@ -93,6 +95,9 @@ def _over(spec: S, profile: Profile) -> tuple[S, str | None]:
         more["timeout_seconds"], differs = _chosen("timeout_seconds", mine, rules.timeout_seconds)
         if differs and not rules.lets("timeoutSeconds"):
             problems.append(f"timeoutSeconds is {_words(mine)}")
+    if not rules.lets("env"):
+        # There a variable counts more than one of `agent.env`.
+        problems += _changed(_WORKERS_ENV, rules.agent.env, _workers_env(spec.pod_template))
     if rules.pod_template is not None:
         both = merge(rules.pod_template, spec.pod_template or {}, nulls=True)
         differs = both != rules.pod_template
@@ -124,15 +129,21 @@ def _together(
     return (*(item for item in theirs if str(item.get("name")) not in names), *mine)
 
 
+def _workers_env(template: dict[str, Any] | None) -> tuple[dict[str, Any], ...]:
+    """The variables that a podTemplate, which can be merged, has for the worker."""
+    containers = ((template or {}).get("spec") or {}).get("containers") or ()
+    return tuple(v for c in containers if c["name"] == WORKER for v in c.get("env") or ())
+
+
 def _changed(
-    field: str, theirs: tuple[dict[str, Any], ...], mine: tuple[dict[str, Any], ...]
+    where: str, theirs: tuple[dict[str, Any], ...], mine: tuple[dict[str, Any], ...]
 ) -> Iterator[str]:
     """What of the profile the task has with another value."""
     known = {str(item.get("name")): item for item in theirs}
     for item in mine:
         name = str(item.get("name"))
         if known.get(name, item) != item:
-            yield f"agent.{field}[{one_line(name, _SHOWN)}] is another than the profile's"
+            yield f"{where}[{one_line(name, _SHOWN)}] is another than the profile's"
 
 
 def _words(value: Any) -> str:

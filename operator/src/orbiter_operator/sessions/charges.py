@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from orbiter_contracts import POState
+from orbiter_contracts.agent_types import keeps_cost
 from orbiter_operator.budgets.ledger import Counted, micros
 from orbiter_operator.budgets.models import Budgeted
 from orbiter_operator.budgets.store import Budgets
@@ -139,6 +140,7 @@ def turn_of(observed: ObservedSession, queue: QueueState) -> Turn:
         number=state.asked if under_way else state.asked + 1,
         usd=observed.spec.agent.max_cost_usd,
         told=Counted(micros(state.cost_usd), state.unpriced + lost),
+        kept=keeps_cost(observed.spec.agent.type),
     )
 
 

@@ -8,6 +8,7 @@ written is read again, and then finds nothing more to settle.
 from typing import NamedTuple
 
 from orbiter_contracts import DeveloperWorkerOutput
+from orbiter_contracts.agent_types import keeps_cost
 from orbiter_operator.budgets.models import Budgeted, Need
 from orbiter_operator.budgets.store import Budgets
 from orbiter_operator.kube.names import Key
@@ -40,8 +41,9 @@ def told(budgets: Budgets, observed: Observed) -> Budgeted | None:
 
 def need_of(observed: Observed, attempt: int) -> Need:
     """What an attempt reserves: the most that it may cost, if its agent has a limit."""
-    limit = observed.spec.agent.max_cost_usd
-    return Need(uid=observed.uid, task=observed.name, attempt=attempt, usd=limit)
+    agent = observed.spec.agent
+    limit, kept = agent.max_cost_usd, keeps_cost(agent.type)
+    return Need(uid=observed.uid, task=observed.name, attempt=attempt, usd=limit, kept=kept)
 
 
 def charge_of(observed: Observed, decision: Plan) -> Charge | None:

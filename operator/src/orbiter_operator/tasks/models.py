@@ -15,7 +15,7 @@ from orbiter_contracts.artifacts import MAX_PATTERNS, ArtifactPattern
 from orbiter_contracts.attempts import Attempt
 from orbiter_contracts.bounds import MAX_STATUS_LINE, one_line
 from orbiter_contracts.notify import Sinks
-from orbiter_contracts.outcome import Outcome, Result
+from orbiter_contracts.outcome import FINAL_PHASES, Outcome, Result
 from orbiter_contracts.retry import RetryPolicy
 from orbiter_contracts.skills import FetchedSkills
 from orbiter_contracts.stored_transcripts import TranscriptReport
@@ -33,8 +33,7 @@ from orbiter_operator.kube.models import (
 )
 
 Phase = Literal["Pending", "Running", "InputRequired", "Completed", "Failed", "Cancelled"]
-FINAL: frozenset[str] = frozenset({"Completed", "Failed", "Cancelled"})
-"""Phases that are never left."""
+FINAL = FINAL_PHASES
 LAST_ATTEMPT = 999_999
 """The largest number that the label of an attempt's Job may have."""
 LARGEST_SPEC = 1024 * 1024

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
+from orbiter_contracts.outcome import FINAL_PHASES
 from orbiter_operator.kube.cache import Children, ObjectCache
 from orbiter_operator.kube.models import Frozen
 from orbiter_operator.kube.names import Key, owner_of, parse_time
@@ -11,7 +12,6 @@ from orbiter_triggers.naming import EVENT, KIND, TRIGGER, scheduled_name, schedu
 
 Object = dict[str, Any]
 _ENTRY: Final = 64
-_ENDED: Final = frozenset({"Completed", "Failed", "Cancelled"})
 
 
 class TaskState(Frozen):
@@ -33,7 +33,7 @@ class TaskState(Frozen):
     @property
     def ended(self) -> bool:
         """Whether nothing will happen in it any more."""
-        return self.phase in _ENDED
+        return self.phase in FINAL_PHASES
 
 
 def task_state(obj: Object) -> TaskState | None:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import structlog
 
+from orbiter_contracts.outcome import FINAL_PHASES
 from orbiter_operator.kube.client import Kube
 from orbiter_operator.kube.names import Key, label_of, owner_of
 from orbiter_operator.runtime.reconciler import WorkQueue
@@ -33,7 +34,6 @@ WAITING_SECONDS: Final = 600.0
 REPLY_SECONDS: Final = 30.0
 """How often a thread is looked at in which a task asks something."""
 REFUSED_SECONDS: Final = 600.0
-_ENDED: Final = frozenset({"Completed", "Failed", "Cancelled"})
 
 
 class Threads:
@@ -143,7 +143,7 @@ class Threads:
             return record, wait
         record = await self._comments.write(task, task.number, text, record)
         self._edited[task.uid] = self._clock()
-        if task.status.phase in _ENDED:
+        if task.status.phase in FINAL_PHASES:
             del self._edited[task.uid]
         return record, None
 

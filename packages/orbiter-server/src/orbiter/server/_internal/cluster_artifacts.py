@@ -1,36 +1,28 @@
 """The artifacts of a task of the cluster: listed and handed out as whoever asks, by their rights.
 
 Redis has the index and small files, and only who hands in a namespace's tasks, or may read that
-user's Secret, may read them. The server may not: it reads the Secret with the token of whoever
-asks, so that the API server decides, and forgets it. `kubectl orbiter artifacts` does the same, and
+user's Secret, may read them (`viewer_redis`). `kubectl orbiter artifacts` does the same, and
 fetches what is in a store, too.
 """
 
-import asyncio
 import hashlib
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from weakref import WeakValueDictionary
 
-from orbiter.server._internal.cluster_actions import call_as
+from orbiter.client import ClientError
 from orbiter.server._internal.cluster_detail import Object, count_of, part_of, text_of
-from orbiter.server._internal.cluster_view import LIST_SECONDS
 from orbiter.server._internal.errors import RequestError, logged, unknown
-from orbiter.server._internal.redis_access import Access, access_of, connected
 from orbiter.server._internal.viewer import Viewer
+from orbiter.server._internal.viewer_redis import ViewerRedis
 from orbiter.server.cluster_task_models import ClusterArtifact, ClusterArtifacts
 
 if TYPE_CHECKING:
-    from orbiter.tasks.api_server import ApiServer
     from orbiter_contracts.artifacts import Artifact, Artifacts
 
 logger = logging.getLogger("orbiter.server")
 SECRETS: Final = (("orbiter-producer", "producer-url"), ("orbiter-redis", "developer-url"))
 """Whose user may read what came of tasks: that of producers; else, that of everything."""
-AT_ONCE: Final = 4
-"""Of a namespace, whose Redis may be anybody's and say as much as the largest messages have."""
-READ_SECONDS: Final = 10.0
 _FORGOTTEN: Final = "Redis has no index of them, or no longer"
 
 
@@ -45,7 +37,6 @@ class KeptArtifacts:
     def __init__(self, kubeconfig: Path | None, *, reads: bool) -> None:
         self._reads = reads
         self._kubeconfig = kubeconfig
-        self._slots = WeakValueDictionary[str, asyncio.Semaphore]()
 
     async def listed(self, item: Object, viewer: Viewer, attempt: int | None) -> ClusterArtifacts:
         """Return what was kept of an attempt, as much of it as somebody may know.
@@ -110,42 +101,18 @@ class KeptArtifacts:
                 404, "the server reads no artifacts: start it with --transcripts, or set the "
                 "chart's server.transcripts", code="no_artifacts",
             )  # fmt: skip
-        from redis.exceptions import RedisError
-
         namespace, key = _place(item, attempt)
-        access = await self._access(viewer, namespace)
-        slot = self._slots.setdefault(namespace, asyncio.Semaphore(AT_ONCE))
         try:
-            async with (
-                asyncio.timeout(READ_SECONDS), slot,
-                connected(access, READ_SECONDS, outputs=True) as connection,
-            ):  # fmt: skip
-                await connection.send_command("HGET", key, field)
-                found = await connection.read_response()
-        except (RedisError, OSError) as error:
-            # also what took too long: a TimeoutError is an OSError
+            async with ViewerRedis(viewer, self._kubeconfig).open(namespace, SECRETS) as ask:
+                found = await ask("HGET", key, field)
+        except ClientError as error:
+            if error.code == "not_found":
+                raise RequestError(
+                    404, f"{error}: no worker runs there", code="no_artifacts"
+                ) from error
             logger.warning("artifacts of a task of %s: %s", namespace, logged(error))
             raise _away(namespace) from error
-        except Exception as error:
-            # whatever the Secret's URL says, or answers there, is that namespace's
-            logger.exception("artifacts of a task of %s", namespace)
-            raise _away(namespace) from error
         return found if isinstance(found, bytes) else b""
-
-    async def _access(self, viewer: Viewer, namespace: str) -> Access:
-        for secret, key in SECRETS:
-
-            async def read(api: "ApiServer", name: str = secret) -> Object | None:
-                return await api.secret(namespace, name, timeout=LIST_SECONDS)
-
-            data = await call_as(self._kubeconfig, viewer, read)
-            if data is not None:
-                return access_of(data, namespace, secret=secret, key=key)
-        names = " or ".join(secret for secret, _ in SECRETS)
-        raise RequestError(
-            404, f"namespace {namespace} has no Secret {names}: no worker runs there",
-            code="no_artifacts",
-        )  # fmt: skip
 
 
 def told_of(item: Object, attempt: int | None) -> ClusterArtifacts:

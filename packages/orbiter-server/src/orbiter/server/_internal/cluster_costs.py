@@ -60,12 +60,14 @@ def summed(
         tasks: Each counts when it was last active, on its day of UTC.
         sessions: Likewise.
         query: By what.
-        since: What was active earlier does not count.
+        since: So many days before now; what was active earlier does not count.
     """
     from orbiter_contracts.costs import sum_costs
 
+    now = since + timedelta(days=query.days)
     costs = chain(
-        (_cost(each, "task") for each in tasks), (_cost(each, "session") for each in sessions)
+        (_cost(each, "task", now) for each in tasks),
+        (_cost(each, "session", now) for each in sessions),
     )
     by = f"label:{query.label}" if query.by == "label" else query.by
     rows, total = sum_costs(costs, (by,), since, most=MOST_ROWS)
@@ -74,14 +76,15 @@ def summed(
     )
 
 
-def _cost(found: ClusterObject, kind: "Kind") -> "Cost":
+def _cost(found: ClusterObject, kind: "Kind", now: datetime) -> "Cost":
+    """What one has cost; whoever may write its status may say that it ends in a year to come."""
     from orbiter_contracts.costs import Cost
 
     begun = found.attempts if kind == "task" else found.turns
     return Cost(
         namespace=found.namespace,
         kind=kind,
-        active_at=found.active_at,
+        active_at=found.active_at and min(found.active_at, now),
         usd=found.cost_usd,
         agent=found.agent,
         labels=found.labels,
