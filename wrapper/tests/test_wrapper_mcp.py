@@ -53,7 +53,7 @@ def configured(command: Command, flag: str) -> Any:
 
 @pytest.mark.parametrize(
     ("name", "flag"),
-    [("claude", "--mcp-config"), ("orbiter", "--mcp-config"), ("factory", "droid")],
+    [("claude", "--mcp-config"), ("orbiter", "--mcp-config"), ("factory", "mcp.json")],
 )
 def test_what_a_server_is_given_is_in_variables_that_the_configuration_names(
     name: str, flag: str

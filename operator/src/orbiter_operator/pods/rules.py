@@ -130,9 +130,8 @@ def _pod_error(
     defaults: WorkerDefaults,
     fixed: Object | None,
 ) -> str | None:
-    problems = _named_secrets(agent, workspace, defaults)
-    problem = next(problems, None) or next(_no_names(agent, workspace), None)
-    problem = problem or shape_error(overlay)
+    problem = next(_named_secrets(agent, workspace, defaults), None)
+    problem = problem or next(_no_names(agent, workspace), None) or shape_error(overlay)
     problem = problem or next(_secrets_in(overlay.get("spec") or {}, defaults), None)
     problem = problem or next(auth_problems(agent, overlay, lambda n: is_ours(n, defaults)), None)
     theirs = (_sentence(*each) for each in overrides(agent, overlay, defaults.pod_template, fixed))
