@@ -105,7 +105,6 @@ class Replies:
             return
         text = which_text(said.id, task.key.namespace, tasks)
         path = f"/repos/{task.target.repository}/issues/{task.number}/comments"
-        self._allowed()
         try:
             await self._github.send("POST", path, {"body": text})
         except GithubError as error:

@@ -4,7 +4,6 @@ Both are done as often as need be and are there once: a pull request that exists
 wanted, and of a commit the latest state of a name counts.
 """
 
-from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
@@ -30,13 +29,11 @@ class Results:
     Args:
         github: The API.
         api: Its address, which says of which GitHub a repository is.
-        allowed: Raises unless this replica is the active one.
     """
 
-    def __init__(self, github: Github, api: str, allowed: Callable[[], None]) -> None:
+    def __init__(self, github: Github, api: str) -> None:
         self._github = github
         self._api = api
-        self._allowed = allowed
 
     async def pull(self, task: Task) -> str:
         """The pull request of what a task has pushed.
@@ -73,7 +70,6 @@ class Results:
             "body": f"{mark(task.uid)}\n\n{about}Made by AgentTask `{task.key.name}`.\n\n"
             f"{quoted(summary)}\n",
         }
-        self._allowed()
         try:
             made = await self._github.send("POST", f"{home}/pulls", body)
             return text(made.body, "html_url") or REFUSED
@@ -101,7 +97,6 @@ class Results:
         state = _STATES.get(task.status.phase, "pending")
         if not task.commit or before in (state, REFUSED):
             return before
-        self._allowed()
         told = task.status.message or task.status.phase
         body = {
             "state": state,

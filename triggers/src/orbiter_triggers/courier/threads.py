@@ -75,8 +75,8 @@ class Threads:
         self._answers = answers
         self._link = link
         self._clock = clock
-        self._comments = Comments(github, allowed)
-        self._results = Results(github, api, allowed)
+        self._comments = Comments(github)
+        self._results = Results(github, api)
         self._replies = Replies(cache, kube, github, allowed)
         self._edited: dict[str, float] = {}
 
