@@ -9,12 +9,11 @@ import asyncio
 import os
 import shutil
 import signal
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict, Json, ValidationError
+from pydantic import Json
 
 from orbiter_contracts import GitWorkspace, Workspace, WorkspaceReport
 from orbiter_contracts.environment import PUSH
@@ -23,6 +22,7 @@ from worker_wrapper.logging import Log, configure
 from worker_wrapper.process.kernel import become_subreaper
 from worker_wrapper.redact import Redactor
 from worker_wrapper.shutdown import StopTurn
+from worker_wrapper.workspace.container_input import ContainerInput
 from worker_wrapper.workspace.handover import SOCKET, read_report, write_report
 from worker_wrapper.workspace.push_server import PushServer
 from worker_wrapper.workspace.workspace import WorkspaceError, prepare
@@ -31,15 +31,11 @@ CLONED: Final = "objects"
 """Where `clone` leaves `push` a copy of what it fetched, as it was before the agent began."""
 
 
-class Given(BaseModel):
+class Given(ContainerInput):
     """What such a container is told in its environment, by the operator.
 
     `tmpdir` is a volume that the two have in common, and nobody else.
     """
-
-    model_config = ConfigDict(
-        frozen=True, alias_generator=AliasGenerator(validation_alias=str.upper)
-    )
 
     git_workspace: Json[GitWorkspace]
     git_credentials_dir: Path
@@ -58,12 +54,7 @@ def main(which: str, environ: Mapping[str, str]) -> int:
     Returns:
         The exit code: 0 also when the clone failed, because the worker is to say so.
     """
-    try:
-        given = Given.model_validate(dict(environ))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        print(f"worker-wrapper {which}: {where}: {first['msg']}", file=sys.stderr)  # noqa: T201
+    if (given := Given.of(environ, which)) is None:
         return UNUSABLE
     become_subreaper()
     redactor = Redactor.of(environ)

@@ -6,36 +6,33 @@ need; its last words are the commits it has fetched, or why it could not.
 
 import asyncio
 import resource
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pydantic import AliasGenerator, BaseModel, ConfigDict, Json, ValidationError
+from pydantic import Json
 
 from orbiter_contracts.bounds import one_line
+from orbiter_contracts.environment import SKILLS
 from orbiter_contracts.exit_codes import UNUSABLE
 from orbiter_contracts.skills import MAX_REPORT_CHARACTERS, GitSkills, fetched_report
 from worker_wrapper.logging import configure
 from worker_wrapper.process.kernel import become_subreaper
 from worker_wrapper.redact import Redactor
 from worker_wrapper.shutdown import StopTurn
+from worker_wrapper.workspace.container_input import ContainerInput
 from worker_wrapper.workspace.git import Git
 from worker_wrapper.workspace.skills import PACK_BYTES, SECONDS, SkillsError, fetch
 
 FAILED: Final = 1
 
 
-class Given(BaseModel):
+class Given(ContainerInput):
     """What the container is told in its environment, by the operator.
 
     `termination_log` is the file whose content Kubernetes keeps as the container's last words.
     """
-
-    model_config = ConfigDict(
-        frozen=True, alias_generator=AliasGenerator(validation_alias=str.upper)
-    )
 
     git_skills: Json[GitSkills]
     git_skills_dir: Path
@@ -50,12 +47,7 @@ def main(environ: Mapping[str, str]) -> int:
     Returns:
         The exit code: 0 when all skills are there.
     """
-    try:
-        given = Given.model_validate(dict(environ))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        print(f"worker-wrapper skills: {where}: {first['msg']}", file=sys.stderr)  # noqa: T201
+    if (given := Given.of(environ, SKILLS)) is None:
         return UNUSABLE
     become_subreaper()
     _limit_files()
