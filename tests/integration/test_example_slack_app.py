@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 from support.chat_bots import PASSWORD, Bot, Sessions
+from support.chat_bots import sessions as sessions
 from support.eventually import eventually
 from support.fake_chats import FakeSlack, Object
-from support.redis_server import RedisServer, login
+from support.redis_server import RedisServer
 
 pytestmark = pytest.mark.integration
 ALICE, STRANGER = "U0ALICE", "U0STRANGER"
@@ -20,14 +21,6 @@ ROOM = f"D{ALICE}"
 async def slack() -> AsyncIterator[FakeSlack]:
     async with FakeSlack() as slack:
         yield slack
-
-
-@pytest.fixture
-async def sessions(redis_server: RedisServer) -> AsyncIterator[Sessions]:
-    redis = login(redis_server.url)
-    await redis.flushall()
-    yield Sessions(redis)
-    await redis.aclose()
 
 
 @pytest.fixture

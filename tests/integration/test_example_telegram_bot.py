@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from support.chat_bots import PASSWORD, Bot, Sessions
+from support.chat_bots import sessions as sessions
 from support.eventually import eventually
 from support.fake_chats import FakeTelegram
 from support.real_agents import RealWorkers
@@ -25,14 +26,6 @@ ALICE, BOB, STRANGER = 4711, 4712, 666
 async def telegram() -> AsyncIterator[FakeTelegram]:
     async with FakeTelegram() as telegram:
         yield telegram
-
-
-@pytest.fixture
-async def sessions(redis_server: RedisServer) -> AsyncIterator[Sessions]:
-    redis = login(redis_server.url)
-    await redis.flushall()
-    yield Sessions(redis)
-    await redis.aclose()
 
 
 @pytest.fixture

@@ -7,12 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from redis.asyncio import Redis
 from support.eventually import eventually
+from support.redis_server import RedisServer, login
 
 from orbiter_contracts import POWorkerInput, POWorkerOutput, decode, encode
 from orbiter_contracts.queues import BARE, Keys
@@ -117,3 +120,12 @@ class Sessions:
             return await self.redis.hget(memory, f"{chat_user}:told") == f"{last} 0"
 
         await eventually(is_noted, seconds=90.0)
+
+
+@pytest.fixture
+async def sessions(redis_server: RedisServer) -> AsyncIterator[Sessions]:
+    """The sessions, of which an empty Redis knows nothing yet."""
+    redis = login(redis_server.url)
+    await redis.flushall()
+    yield Sessions(redis)
+    await redis.aclose()
