@@ -157,13 +157,21 @@ def test_containers_that_a_template_adds_come_first():
     assert names == ["mine", "git-clone", "git-push"]
 
 
-@pytest.mark.parametrize("field", ["volumeMounts", "env", "image", "resources", "securityContext"])
+@pytest.mark.parametrize("field", ["image", "resources", "securityContext"])
 def test_a_template_that_takes_something_away_still_makes_a_pod(field: str):
     template = over(**{field: None})
     assert [item["name"] for item in pod(template, **PUSH)["initContainers"]] == [
         "git-clone",
         "git-push",
     ]
+
+
+@pytest.mark.parametrize("field", ["volumeMounts", "env"])
+def test_a_template_takes_no_list_away_by_which_the_worker_is_told(field: str):
+    task = spec(workspace={"git": {"url": URL, **PUSH}}, podTemplate=over(**{field: None}))
+    why = pod_error(task.agent, task.workspace, task.pod_template or {}, DEFAULTS)
+    assert why is not None
+    assert why.startswith(f"spec.podTemplate.spec.containers[worker].{field} is None, not a list")
 
 
 def test_the_push_costs_little_and_has_every_limit_that_the_worker_has():
