@@ -66,6 +66,14 @@ def test_operators_killed_while_sessions_wake_and_sleep_lose_no_message(
         talks.wait(name, "Asleep")
 
 
+def deliveries(redis: Any, name: str) -> int:
+    """How often the message was delivered that the session has at the moment; 0 for none."""
+    held: Any = []
+    with suppress(ResponseError):  # no group yet: the operator makes it
+        held = redis.xpending_range(BARE.po_input(worker_id(name)), PO_GROUP, "-", "+", count=1)
+    return int(held[0]["times_delivered"]) if held else 0
+
+
 @pytest.mark.timeout(600)
 def test_a_message_whose_worker_dies_three_times_is_given_up(talks: SessionWorld) -> None:
     """Its agent says nothing meanwhile: a turn that gets on is kept, and no poison."""
@@ -73,26 +81,39 @@ def test_a_message_whose_worker_dies_three_times_is_given_up(talks: SessionWorld
     talks.apply(name, echo=True, idle=600)
     poison = talks.send(name, "sleep 100")
     after = talks.send(name, "alive")
-    stream = BARE.po_input(worker_id(name))
     with talks.world.redis() as redis:
-
-        def deliveries() -> int:
-            held: Any = []
-            with suppress(ResponseError):  # no group yet: the operator makes it
-                held = redis.xpending_range(stream, PO_GROUP, "-", "+", count=1)
-            return int(held[0]["times_delivered"]) if held else 0
-
         for delivery in (1, 2):
-            talks.world.until(f"delivery {delivery}", lambda n=delivery: deliveries() == n)
-            for pod in talks.pods(name):
-                words = ("delete", "pod", pod["metadata"]["name"], *NOW)
-                talks.world.kubectl("-n", NAMESPACE, *words)
+            talks.world.until(
+                f"delivery {delivery}", lambda n=delivery: deliveries(redis, name) == n
+            )
+            talks.end_in_place(name)
         first = talks.answer(name, poison)
         assert (first.status, first.reason) == ("error", "WorkerCrashed")
         assert talks.answer(name, after).status == "success"
-        assert redis.xlen(dead_letter(stream)) == 1
+        assert redis.xlen(dead_letter(BARE.po_input(worker_id(name)))) == 1
     talks.wait_until(name, lambda status: status.get("deadLetters") == 1)
     assert "MessageGivenUp" in dict(talks.events(name))
+
+
+@pytest.mark.timeout(600)
+def test_a_message_whose_pod_is_deleted_by_force_again_and_again_is_answered(
+    talks: SessionWorld,
+) -> None:
+    """That its pods are lost says nothing against it, though nothing of its turn was kept."""
+    name = f"moved-{RUN}"
+    talks.apply(name, echo=True, idle=600)
+    request = talks.send(name, "sleep 15")
+    with talks.world.redis() as redis:
+        for delivery in (1, 2, 3, 4):
+            talks.world.until(
+                f"delivery {delivery}", lambda n=delivery: deliveries(redis, name) == n
+            )
+            for pod in talks.pods(name):
+                words = ("delete", "pod", pod["metadata"]["name"], *NOW)
+                talks.world.kubectl("-n", NAMESPACE, *words)
+        assert talks.answer(name, request).status == "success"
+        assert redis.xlen(dead_letter(BARE.po_input(worker_id(name)))) == 0
+    talks.answered_once(name, [request])
 
 
 @pytest.mark.timeout(600)

@@ -85,6 +85,13 @@ connection.RedisConnection._once = once
 """
 
 
+_IN_A_POD = """
+import os, socket
+
+socket.gethostname = lambda: os.environ["POD"]
+"""
+
+
 @asynccontextmanager
 async def connected(
     url: str, *, waits: Callable[[], bool] | None = None
@@ -284,6 +291,13 @@ class Wrappers:
         (saboteur / "sitecustomize.py").write_text(_SABOTAGE)
         how = {"DIES_AFTER": str(after), "DIES_BEFORE": before}
         return self.start(worker_id, PYTHONPATH=str(saboteur), **how, **env)
+
+    def start_in(self, pod: str, worker_id: str, **env: str) -> WrapperProcess:
+        """Start a wrapper whose host has that name."""
+        changed = self._directory / "host-name"
+        changed.mkdir(exist_ok=True)
+        (changed / "sitecustomize.py").write_text(_IN_A_POD)
+        return self.start(worker_id, PYTHONPATH=str(changed), POD=pod, **env)
 
     def end(self) -> None:
         """End all that still run."""

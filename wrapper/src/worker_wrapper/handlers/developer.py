@@ -27,13 +27,13 @@ from worker_wrapper.handlers.message_handler import (
     handle,
 )
 from worker_wrapper.queue.claims import AttemptClaim, Claim, QueueClaim
+from worker_wrapper.queue.deliveries import poisoned
 from worker_wrapper.queue.heartbeat import (
     BOUND_SECONDS,
     CHECKPOINT_RESERVE_SECONDS,
     RESERVE_SECONDS,
     STANDALONE_SECONDS,
 )
-from worker_wrapper.queue.poison import poisoned
 from worker_wrapper.queue.streams import BLOCK_SECONDS, Entry, InputStream
 from worker_wrapper.settings import BoundTask
 from worker_wrapper.shutdown import StopTurn

@@ -31,9 +31,9 @@ from worker_wrapper.process.limits import BeyondUseError, Limits, used_up
 from worker_wrapper.queue import session_state
 from worker_wrapper.queue.claims import POClaim
 from worker_wrapper.queue.connection import RedisUnavailableError
+from worker_wrapper.queue.deliveries import delivered, poisoned
 from worker_wrapper.queue.heartbeat import STANDALONE_SECONDS
 from worker_wrapper.queue.lifecycle import event_for
-from worker_wrapper.queue.poison import poisoned
 from worker_wrapper.queue.spool import Spool
 from worker_wrapper.queue.streams import Entry, InputStream
 from worker_wrapper.session.conversations import Conversations
@@ -176,12 +176,14 @@ class PO:
     async def _answer(self, claim: POClaim, message: POWorkerInput) -> None:
         worker, settings, entry = self._worker, self._worker.settings, claim.entry
         asked, prompt = asked_for(message, settings.rotation.commands)
-        before = await self._state()
+        before = await self._allowance.state()
         found = await self._sessions.read(message.user_id)
         choice = await self._choose(entry, message, asked, prompt, before, found)
         session_id = choice.record.session_id
         cut = await self._cuts.of(entry.id)
-        poison = poisoned(entry, cuts=cut.cuts if cut else 0)
+        cuts = cut.cuts if cut else 0
+        delivery = await delivered(worker.redis, worker.state_key, entry, cuts=cuts)
+        poison = poisoned(entry, cuts=cuts, moved=delivery.moved)
         if cut and cut.session_id != session_id:
             cut = None
         asks = bool(prompt) and not poison
@@ -200,7 +202,8 @@ class PO:
             await worker.lifecycle.publish_with_state(
                 "busy",
                 session_state.taken(
-                    message, session_id, choice.rotation(now), before, now, turn=turn
+                    *(message, session_id, choice.rotation(now), before, delivery, now),
+                    turn=turn,
                 ),
                 details,
                 record=record if found.ours else None,
@@ -269,9 +272,6 @@ class PO:
         return await renew_if_outgrown(
             choice, settings.rotation, conversation, prompt, turns, self._embedder, new_id=new_id
         )
-
-    async def _state(self) -> POState:
-        return await self._allowance.state()
 
 
 class POMessage(WorkerInput):

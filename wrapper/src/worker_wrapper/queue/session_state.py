@@ -20,6 +20,7 @@ from orbiter_contracts import (
     SnapshotReport,
 )
 from worker_wrapper.queue.changes import Changes
+from worker_wrapper.queue.deliveries import DELIVERY_FIELD, Delivery
 
 KEPT_TURNS: Final = 200
 KEPT_CHARACTERS: Final = 4000
@@ -75,6 +76,7 @@ def taken(
     session_id: str,
     rotation: PORotation | None,
     before: POState,
+    delivery: Delivery,
     now: datetime,
     *,
     turn: int = 0,
@@ -87,6 +89,7 @@ def taken(
         "session_id": session_id,
         "last_activity": now.isoformat(),
         "?busy_at": now.isoformat(),
+        DELIVERY_FIELD: delivery.model_dump_json(),
     }
     if turn:
         changes["asked"] = str(turn)
@@ -119,6 +122,7 @@ def answered(
     changes = {
         "state": "ready",
         "request_id": "",
+        DELIVERY_FIELD: "",
         "last_activity": now.isoformat(),
         "?first_output_at": now.isoformat(),
     }
