@@ -102,9 +102,9 @@ def test_a_message_whose_pod_is_deleted_by_force_again_and_again_is_answered(
     """That its pods are lost says nothing against it, though nothing of its turn was kept."""
     name = f"moved-{RUN}"
     talks.apply(name, echo=True, idle=600)
-    request = talks.send(name, "sleep 15")
+    request = talks.send(name, "sleep 8")
     with talks.world.redis() as redis:
-        for delivery in (1, 2, 3, 4):
+        for delivery in (1, 2, 3):
             talks.world.until(
                 f"delivery {delivery}", lambda n=delivery: deliveries(redis, name) == n
             )
