@@ -5,6 +5,8 @@ The end-to-end tests take the longest, one after the other because they share a 
 for most of that time. So they begin as soon as cluster and images are there, and all else runs
 beside them, at a lower priority: unit tests, which compute; integration tests, which wait, four at
 a time; and what asks the chart or the API server alone.
+Behind them come three minutes of random faults on the same cluster, which nobody else may use then:
+what asks the API server waits for their end.
 A cluster that was up before stays up; one that this run brought up is taken down again
 (KEEP_CLUSTER=1 keeps it).
 
@@ -44,6 +46,7 @@ FEW = 5
 """More failures than that are no accident, and are not tried again."""
 E2E = "e2e and not apart"
 ON_THE_INSTALLATION = ("tests/e2e", "tests/attacks")
+SOAK = "tests/e2e/test_e2e_soak.py"
 ON_THE_API_SERVER = ("helm/tests", "tests/integration")
 """Where the tests are that need Orbiter on the cluster, and those that need a cluster alone."""
 NICE = ("nice", "-n", "10")
@@ -65,6 +68,8 @@ class Run:
         self.unsteady: list[str] = []
         self.ready = False
         """Whether cluster and images are there."""
+        self.undisturbed = threading.Event()
+        """Set when no faults are made any more, and the API server answers again."""
         self._children: set[subprocess.Popen[bytes]] = set()
 
     def say(self, text: str) -> None:
@@ -155,13 +160,13 @@ def prepare(run: Run, ended: threading.Event) -> None:
         ended.set()
 
 
-def beside(run: Run, prepared: threading.Event) -> None:
+def beside(run: Run) -> None:
     """Run what needs no installation, in the time that the tests of it leave."""
     try:
         run.step("unit tests", [*NICE, *PYTEST, *COMPUTING, "-m", UNIT], LOGS / "test-unit.log")
         command = [*NICE, *PYTEST, *WAITING, "-m", "integration"]
         run.tests("integration tests", command, LOGS / "test-integration.log")
-        prepared.wait()
+        run.undisturbed.wait()
         if run.ready:
             command = [*NICE, *PYTEST, *COMPUTING, "-m", E2E, *ON_THE_API_SERVER]
             run.tests("chart and definitions", command, LOGS / "test-chart.log")
@@ -178,13 +183,16 @@ def everything(run: Run, selection: str | None) -> None:
     prepared = threading.Event()
     threading.Thread(target=prepare, args=(run, prepared), daemon=True).start()
     run.step("lint", ["make", "-s", "lint"])
-    others = threading.Thread(target=beside, args=(run, prepared), daemon=True)
+    others = threading.Thread(target=beside, args=(run,), daemon=True)
     others.start()
     prepared.wait()
     if run.ready:
         narrow = ["-k", selection] if selection else []
         command = [*PYTEST, "-m", E2E, "--durations=15", *ON_THE_INSTALLATION, *narrow]
         run.tests("end-to-end tests", command)
+        if not selection:
+            run.tests("soak", [*PYTEST, "-s", "-m", "e2e", SOAK], LOGS / "test-soak.log")
+    run.undisturbed.set()
     others.join()
     if was_up or os.environ.get("KEEP_CLUSTER"):
         run.say("the cluster stays up; `make test-cluster` takes it down and tests its life cycle")
