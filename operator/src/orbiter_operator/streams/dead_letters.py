@@ -121,7 +121,7 @@ async def forget_adopted(
         found = phase(task)
         if found == "goes on" or (found is None and _is_young(since)):
             continue
-        if found is None and is_entry_id(entry):
+        if found is None and is_entry_id(str(entry)):
             queue = keys.developer_input
             held = await redis.xpending_range(queue, DEVELOPER_GROUP, min=entry, max=entry, count=1)
             holder = str(held[0]["consumer"]) if held else ""
