@@ -116,6 +116,7 @@ STRANGE: list[Any] = [
     {}, {"metadata": None, "spec": 1, "status": []}, {"status": {"usage": [], "attempts": "x"}},
     {"metadata": {"labels": {"team": 1}, "namespace": 5}},
     {"metadata": {"creationTimestamp": "9999-12-31T23:59:59-23:59"}},
+    {"status": {"phase": ["Completed"]}},
     {"status": {"attempts": 10**30, "usage": {"inputTokens": 1e308, "outputTokens": -5}}},
 ]  # fmt: skip
 

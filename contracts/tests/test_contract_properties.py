@@ -2,14 +2,22 @@
 
 import json
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from support.strange_values import TEXTS, VALUES, WRITTEN, can_be_written, objects
+from support.strange_values import (
+    TEXTS,
+    VALUES,
+    WRITTEN,
+    can_be_written,
+    objects,
+    with_fields,
+    written,
+)
 
 from orbiter_contracts import (
     AgentVerdict,
@@ -35,7 +43,11 @@ from orbiter_contracts import (
     read_route,
     text_fields,
 )
+from orbiter_contracts.agent_files import agent_files_problem
+from orbiter_contracts.costs import cost_of, sum_costs
 from orbiter_contracts.messages import Message
+from orbiter_contracts.skills import read_fetched
+from orbiter_contracts.trigger_events import TriggerEvent
 
 KINDS: list[type[Message]] = [
     Checkpoint,
@@ -45,6 +57,7 @@ KINDS: list[type[Message]] = [
     POWorkerInput,
     POWorkerOutput,
     SessionRecord,
+    TriggerEvent,
     WorkerLifecycleEvent,
 ]
 
@@ -150,3 +163,27 @@ def test_a_message_of_any_text_is_made_or_refused_and_never_fails_later(texts: l
     except ValidationError:
         return
     assert encode(task)["data"].encode()
+
+
+@given(with_fields(["text", "configMapKeyRef"]), st.lists(with_fields(["name", "git"]), max_size=3))
+def test_instructions_and_skills_of_any_value_are_read_or_refused(said: Any, skills: Any) -> None:
+    problem = agent_files_problem(said, skills)
+    assert problem is None or problem.encode()
+
+
+@given(WRITTEN | st.lists(with_fields(["name", "commit"]), max_size=3).map(written) | VALUES)
+def test_the_last_words_of_any_container_are_skills_or_nothing(said: Any) -> None:
+    assert isinstance(read_fetched(said), tuple)
+
+
+PART = with_fields(
+    ["namespace", "labels", "phase", "usage", "agent", "attempts", "turns", "completionTime"]
+)
+
+
+@given(st.dictionaries(st.sampled_from(["metadata", "spec", "status"]), PART))
+def test_an_object_of_any_contents_has_a_cost(item: dict[str, Any]) -> None:
+    costs = [cost_of(item, "task"), cost_of(item, "session")]
+    keys = ["namespace", "agent", "kind", "day"]
+    _, total = sum_costs(costs, keys, datetime(2026, 1, 1, tzinfo=UTC))
+    assert total.usd >= 0

@@ -63,3 +63,17 @@ def objects(draw: st.DrawFn, names: list[str]) -> bytes:
     chosen = draw(st.lists(st.sampled_from([*names, "mood"]), max_size=8))
     text = ",".join(f'"{name}":{draw(WRITTEN)}' for name in chosen)
     return ("{" + text + "}").encode("utf-8", "surrogatepass")
+
+
+MOMENTS = st.sampled_from(
+    [
+        *("2026-01-01T00:00:00Z", "2026-01-01", "2026-01-01T00:00:00", "now", ""),
+        *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"),
+    ]
+)
+"""Times as texts: what no clock shows is among them."""
+
+
+def with_fields(names: list[str]) -> st.SearchStrategy[Any]:
+    """Objects whose fields have these names and anybody's values, and what is none."""
+    return VALUES | st.dictionaries(st.sampled_from(names), VALUES | MOMENTS, max_size=8)

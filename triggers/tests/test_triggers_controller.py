@@ -7,7 +7,8 @@ import pytest
 from support.fake_api import Object, RefusedRequestError
 from support.trigger_world import NAMESPACE, SIX, TriggerWorld
 
-from orbiter_triggers.naming import scheduled_name
+from orbiter_operator.kube.names import owner_reference
+from orbiter_triggers.naming import KIND, SCHEDULED, TRIGGER, scheduled_name
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 
@@ -198,6 +199,23 @@ async def test_a_trigger_that_cannot_be_read_stops_no_other(world: TriggerWorld)
     await world.until(lambda: len(world.tasks) == 1)
     stalled = {each["type"]: each["status"] for each in world.status("odd")["conditions"]}
     assert stalled == {"Ready": "False", "Stalled": "True"}
+
+
+async def test_a_task_that_says_a_time_of_no_calendar_stops_no_trigger(world: TriggerWorld) -> None:
+    trigger = world.apply()
+    await known(world)
+    meta = {
+        "name": "odd",
+        "namespace": NAMESPACE,
+        "labels": {TRIGGER: "deps"},
+        "annotations": {SCHEDULED: "9999-12-31T23:59:59-14:00"},
+        "ownerReferences": [owner_reference(KIND, "deps", trigger["metadata"]["uid"])],
+    }
+    world.api.put("agenttasks", {"metadata": meta, "spec": {"prompt": "x"}})
+    await world.start()
+    await world.until(lambda: world.status().get("active") == 1)
+    world.at(SIX)
+    await world.until(lambda: len(world.tasks) == 2)
 
 
 async def test_one_that_is_made_anew_under_its_name_has_tasks_of_its_own(

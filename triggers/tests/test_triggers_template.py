@@ -96,7 +96,13 @@ def test_a_template_in_order_has_no_problem() -> None:
     assert template_problem(template(**spec)) is None
 
 
-@pytest.mark.parametrize("text", ["", "2026-11-30", "2026-11-30T06:00:00", "x" * 9999])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "2026-11-30", "2026-11-30T06:00:00", "x" * 9999),
+        *("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"),
+    ],
+)
 def test_a_time_that_is_none_is_none(text: str) -> None:
     assert (
         scheduled_time({"metadata": {"annotations": {"orbiter.dev/scheduled-time": text}}}) is None

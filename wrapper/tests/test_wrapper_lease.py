@@ -317,7 +317,7 @@ async def test_a_name_whose_process_was_killed_on_another_machine_is_free_again(
     first.send(signal.SIGKILL)
     await first.exit_code()
     wrappers.start("po-1", WORKER_TYPE="po")
-    await eventually(lambda: _story(queues, "started ready started ready"), seconds=60)
+    await eventually(lambda: _story(queues, "started ready started ready"), seconds=25)
 
 
 async def test_an_attempt_is_run_while_the_last_worker_of_that_name_is_still_leaving(

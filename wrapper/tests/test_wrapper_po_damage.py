@@ -33,6 +33,19 @@ async def test_a_sum_that_is_no_number_begins_anew(
     assert (state.turns, state.input_tokens) == (2, 20)
 
 
+@pytest.mark.parametrize("cost", [float("nan"), float("inf"), -1.0])
+async def test_a_cost_that_is_none_is_published_whole_and_with_all_that_goes_with_it(
+    wrappers: Wrappers, redis: Redis, fake_claude: FakeClaude, cost: float
+) -> None:
+    fake_claude.says("fine", total_cost_usd=cost, num_turns=float("inf"))
+    await answered_once(wrappers, redis, fake_claude)
+    for _, fields in await redis.xrange(BARE.po_output("po-1")):
+        assert json.loads(fields["data"], parse_constant=pytest.fail)
+    state = await Queues(redis).state()
+    assert (state.turns, state.unpriced, state.state) == (2, 2, "ready")
+    assert await redis.llen(BARE.po_turns("po-1")) == 2
+
+
 @pytest.mark.parametrize("key", [BARE.po_turns("po-1"), BARE.lifecycle])
 async def test_a_key_of_the_wrong_kind_costs_only_itself(
     wrappers: Wrappers, redis: Redis, fake_claude: FakeClaude, key: str

@@ -121,7 +121,7 @@ def cost_of(item: Mapping[str, Any], kind: Kind) -> Cost:
         input_tokens=clamped_count(usage.get("inputTokens")),
         output_tokens=clamped_count(usage.get("outputTokens")),
         without_cost=max(begun, unknown) if usd is None else unknown,
-        over=status.get("phase") in FINAL_PHASES,
+        over=_text(status.get("phase")) in FINAL_PHASES,
     )
 
 

@@ -25,6 +25,7 @@ _PO: Final[tuple[tuple[str, StreamKind], ...]] = (
 )
 _DEAD: Final = dead_letter("")
 _NAMESPACE: Final = re.compile(NAMESPACE_PATTERN)
+_ENTRY: Final = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
 
 
 class StreamName(NamedTuple):
@@ -105,3 +106,9 @@ def owner_of_key(key: str) -> str | None:
         if key.startswith(head) and found and _NAMESPACE.fullmatch(name):
             return name
     return "" if key.startswith(BARE.beginnings) else None
+
+
+def is_entry_id(text: str) -> bool:
+    """Whether it is the id of a stream entry as Redis writes it."""
+    found = _ENTRY.fullmatch(text)
+    return found is not None and all(int(part) < 2**64 for part in found.groups())

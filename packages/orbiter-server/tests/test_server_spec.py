@@ -4,8 +4,15 @@ import time
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from support.strange_values import TEXTS, VALUES, with_fields
 
+from orbiter.server._internal.cluster_artifacts import told_of
+from orbiter.server._internal.cluster_attempts import attempt_of
+from orbiter.server._internal.cluster_detail import brief_of, detail_of, transcript_of
 from orbiter.server._internal.cluster_spec import VALUE_CHARS, YAML_CHARS, spec_of
+from orbiter.server._internal.sse import last_event_id
 
 from .test_server_transcripts import launch, redis_server
 
@@ -103,3 +110,28 @@ async def test_who_may_get_a_task_is_told_its_spec(launch):
     assert "prompt: Fix it" in found["yaml"]
     refused = await ada.http.get(PATH.replace("team-a", "team-b"))
     assert refused.status_code == 403
+
+
+NAMES = ["agent", "prompt", "workspace", "retry", "dependsOn", "artifacts", "usage", "conditions"]
+NAMES += ["userId", "inputStream", "checkpoint", "startTime", "completionTime", "phase", "attempts"]
+PARTS = st.dictionaries(
+    st.sampled_from(NAMES),
+    with_fields(["type", "model", "env", "mcpServers", "git", "names", "count", "time", "costUSD"]),
+)
+
+
+@given(PARTS | VALUES, PARTS | VALUES, VALUES)
+def test_an_object_of_any_contents_is_shown(spec, status, labels):
+    meta = {"name": "odd", "namespace": "team-a", "uid": "u", "labels": labels}
+    item = {"metadata": meta, "spec": spec, "status": status}
+    brief = brief_of(item)
+    for told in (detail_of(brief, item, ()), told_of(item, None), attempt_of(item, 1, None)):
+        assert told.model_dump_json()
+    assert spec_of(item).model_dump_json()
+    place = transcript_of(item, 1)
+    assert place is None or place.namespace == "team-a"
+
+
+@given(TEXTS | st.sampled_from(["\u00b2", "9" * 5000, "-1"]))
+def test_where_a_client_was_is_a_number(text):
+    assert last_event_id({"last-event-id": text}, 7) >= 0

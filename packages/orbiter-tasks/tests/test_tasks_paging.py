@@ -1,10 +1,15 @@
 """Long lists of tasks, a page at a time, over every store."""
 
+import math
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from orbiter.tasks import Task, TaskState, page_of
+from orbiter.tasks.paging import read_cursor
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -68,6 +73,14 @@ async def test_tasks_that_come_in_meanwhile_do_not_shift_the_pages(seven):
 async def test_what_is_no_cursor_is_told(store, cursor):
     with pytest.raises(ValueError, match="no cursor"):
         await page_of(store, after=cursor)
+
+
+@given(st.text() | st.tuples(st.floats() | st.integers(), st.text()).map("{0[0]}~{0[1]}".format))
+def test_any_text_is_a_cursor_or_refused(text):
+    with suppress(ValueError):
+        moment, key = read_cursor(text)
+        assert math.isfinite(moment)
+        assert text.endswith(key)
 
 
 async def test_a_page_has_a_size_that_can_be_served(store):

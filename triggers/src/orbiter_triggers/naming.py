@@ -66,9 +66,9 @@ def scheduled_time(obj: dict[str, Any]) -> datetime | None:
     text = (obj["metadata"].get("annotations") or {}).get(SCHEDULED)
     try:
         found = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return found.astimezone(UTC) if found.tzinfo else None
+        return found.astimezone(UTC) if found.tzinfo else None
+    except (ValueError, OverflowError):
+        return None  # the first and the last day of the calendar are none of UTC everywhere
 
 
 def shown(moment: datetime) -> str:

@@ -36,6 +36,7 @@ from orbiter_contracts.queues import (
     dead_letter,
 )
 from orbiter_contracts.scripts import ADMIT_ATTEMPT, ATTEMPT_TTL_SECONDS, PUBLISH_IN_PLACE
+from orbiter_contracts.stream_names import is_entry_id
 from orbiter_operator.kube.models import NOTHING_TO_RESUME, Refusal, RefusedError
 from orbiter_operator.streams.pending_outputs import AttemptRecord
 from orbiter_operator.streams.reader import read_entry
@@ -45,6 +46,7 @@ CONSUMER = "operator"
 WITHDRAWN_TTL_SECONDS = 3600
 PEER_IS_DEAD_MS = 60_000
 _NO_ENTRY = "0-0"
+_SHOWN = 60
 
 _ADMIT_AND_READ = f"""
 local function admit()
@@ -155,11 +157,16 @@ class Attempts:
         """Where the attempt stands; the output comes with it when there is one."""
         entry, output_id, text = cast("list[str | None]", await self._record(keys=[attempt.record]))
         checkpoint = read_checkpoint(text)
+        entry = entry if entry is not None and is_entry_id(entry) else None
         if output_id is None:
             return AttemptRecord(entry=entry, checkpoint=checkpoint)
         stream = attempt.keys.developer_output
-        found = await read_entry(self._redis, stream, output_id)
+        # A worker may write anything there.
+        known = is_entry_id(output_id)
+        found = await read_entry(self._redis, stream, output_id) if known else None
         try:
+            if not known:
+                raise InvalidMessageError(f"no output has the id {excerpt(output_id, _SHOWN)!r}")
             if found is None:
                 letters = dead_letter(stream)
                 raise InvalidMessageError(

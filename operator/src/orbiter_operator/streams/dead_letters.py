@@ -14,6 +14,7 @@ from orbiter_contracts import InvalidMessageError, excerpt
 from orbiter_contracts.bounds import DEAD_LETTERS_KEPT
 from orbiter_contracts.dead_letters import dead_letter_fields
 from orbiter_contracts.queues import DEVELOPER_GROUP, Keys, dead_letter
+from orbiter_contracts.stream_names import is_entry_id
 from orbiter_operator.streams.reader import Entry
 
 log = structlog.get_logger(__name__)
@@ -84,6 +85,8 @@ def why(error: Exception) -> str:
 
 SETTLED_SECONDS = 60
 """After how long a task that was made of an entry is known here, if it is there at all."""
+_LONGEST_TIME = 12
+"""Digits of a time in seconds."""
 
 
 async def note_adopted(redis: Redis, keys: Keys, entry: str, task: str) -> None:
@@ -116,10 +119,9 @@ async def forget_adopted(
     for entry, said in (await redis.hgetall(keys.adopted)).items():
         task, _, since = str(said).partition(" ")
         found = phase(task)
-        young = since.isdecimal() and time.time() - int(since) < SETTLED_SECONDS
-        if found == "goes on" or (found is None and young):
+        if found == "goes on" or (found is None and _is_young(since)):
             continue
-        if found is None:
+        if found is None and is_entry_id(str(entry)):
             queue = keys.developer_input
             held = await redis.xpending_range(queue, DEVELOPER_GROUP, min=entry, max=entry, count=1)
             holder = str(held[0]["consumer"]) if held else ""
@@ -128,3 +130,8 @@ async def forget_adopted(
                 taken += int(await redis.xdel(queue, entry))
         await redis.hdel(keys.adopted, entry)
     return taken
+
+
+def _is_young(since: str) -> bool:
+    known = since.isascii() and since.isdecimal() and len(since) <= _LONGEST_TIME
+    return known and time.time() - int(since) < SETTLED_SECONDS

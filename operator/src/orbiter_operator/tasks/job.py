@@ -3,7 +3,6 @@
 Pure: the same task always gives the same Job, and the same entry the same task.
 """
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ from orbiter_contracts import DeveloperWorkerInput, GitWorkspace
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import BARE, Keys
 from orbiter_contracts.references import escaped
+from orbiter_contracts.stream_names import is_entry_id
 from orbiter_contracts.tracing import TRACEPARENT, TraceParent, agent_span, trace_of
 from orbiter_operator.kube.names import (
     API_VERSION,
@@ -37,7 +37,6 @@ from orbiter_operator.kube.names import (
 from orbiter_operator.pods.template import WorkerDefaults, worker_template
 from orbiter_operator.tasks.observed import Adopted, Observed, attempt_of, message_id, session_of
 
-_ENTRY_ID = re.compile(r"(0|[1-9][0-9]{0,19})-(0|[1-9][0-9]{0,19})")
 _SHOWN = 60
 
 Object = dict[str, Any]
@@ -229,7 +228,7 @@ def read_adoption(
     entry, request = str(annotations[ENTRY]), str(annotations.get(REQUEST) or "")
     here = bool(keys.prefix) or meta["namespace"] == namespace
     ours = here and meta["name"] == task_name(entry, keys)
-    if ours and request and _is_entry_id(entry):
+    if ours and request and is_entry_id(entry):
         return Adopted(entry=entry, request_id=request), None
     return None, (
         f"annotation {ENTRY}: {one_line(entry, _SHOWN)!r} is ignored, the task runs its own "
@@ -240,9 +239,3 @@ def read_adoption(
 def read_trace(meta: dict[str, Any]) -> TraceParent:
     """The trace of a task: that of its annotation, which who makes tasks may write, or its own."""
     return trace_of(meta["uid"], (meta.get("annotations") or {}).get(TRACE))
-
-
-def _is_entry_id(text: str) -> bool:
-    """Whether it is the id of a stream entry as Redis writes it."""
-    found = _ENTRY_ID.fullmatch(text)
-    return found is not None and all(int(part) < 2**64 for part in found.groups())

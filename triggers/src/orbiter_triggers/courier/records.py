@@ -58,11 +58,7 @@ class Records:
             RedisError: Redis did not answer.
         """
         key = Keys.of_namespace(namespace).trigger_comments(trigger)
-        text = await self._redis.hget(key, task)
-        try:
-            return Record.model_validate_json(text) if text else Record()
-        except ValidationError:
-            return Record()
+        return read_record(str(await self._redis.hget(key, task) or ""))
 
     async def write(self, namespace: str, trigger: str, task: str, record: Record) -> None:
         """Keep it.
@@ -84,3 +80,11 @@ class Records:
             RedisError: Redis did not answer.
         """
         await self._redis.hdel(Keys.of_namespace(namespace).trigger_comments(trigger), task)
+
+
+def read_record(text: str) -> Record:
+    """What stands there; an empty one for what is none."""
+    try:
+        return Record.model_validate_json(text) if text else Record()
+    except ValidationError:
+        return Record()

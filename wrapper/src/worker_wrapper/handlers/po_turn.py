@@ -1,10 +1,7 @@
 """One turn of a PO conversation: what the agent is told, what is heard meanwhile, what is kept."""
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, replace
-
-from pydantic import ValidationError
 
 from orbiter_contracts import POTurn, POWorkerInput, POWorkerOutput
 from orbiter_contracts.worker_scripts import OUTPUTS_KEPT, PIECE
@@ -75,12 +72,9 @@ class POTurns:
 
     async def kept(self, *, last: int = session_state.KEPT_TURNS) -> list[POTurn]:
         """The last turns of all sessions, the oldest first."""
-        settings, turns = self._worker.settings, []
+        settings = self._worker.settings
         key = settings.keys.po_turns(settings.worker_id)
-        for text in await self._worker.redis.call("LRANGE", key, -last, -1):
-            with suppress(ValidationError):
-                turns.append(POTurn.model_validate_json(text))
-        return turns
+        return session_state.read_turns(await self._worker.redis.call("LRANGE", key, -last, -1))
 
     async def answer(self, message: Message, stop: StopTurn) -> Answer:
         """Answer a message, with the agent's help if it takes that."""

@@ -4,6 +4,8 @@ Pure: each function says what changes at one moment; lifecycle.py and claims.py 
 Redis together with the event or the output they belong to.
 """
 
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -163,6 +165,15 @@ def turn_of(
         status=output.status,
         usage=output.usage,
     )
+
+
+def read_turns(texts: Iterable[str]) -> list[POTurn]:
+    """The turns of a list; what cannot be read is left out."""
+    turns = []
+    for text in texts:
+        with suppress(ValidationError):
+            turns.append(POTurn.model_validate_json(text))
+    return turns
 
 
 def continues(rotation: str | None, session_id: str) -> str | None:
