@@ -1,3 +1,6 @@
+import random
+import subprocess
+import sys
 from collections.abc import Callable
 
 from orbiter.memory import InMemoryStorage, LongTermMemory, MemoryStorage, ShortTermMemory
@@ -103,3 +106,40 @@ async def test_forget_user_deletes_everything_of_a_user_and_nothing_else() -> No
     assert await ada.forget_user() == 2
     assert await ada.recall("", agent_name="x") is None
     assert await bob.recall("", agent_name="x")
+
+
+FORKS = """
+import asyncio, os
+from orbiter.memory import InMemoryStorage, ShortTermMemory
+from orbiter.memory.types import RecordFilter
+from orbiter.types import UserMessage
+
+def said(text):
+    storage = InMemoryStorage()
+    memory = ShortTermMemory(storage)
+    asyncio.run(memory.remember([UserMessage(content=text)], agent_name="x"))
+    return [record.id for record in asyncio.run(storage.select(RecordFilter()))][-1:]
+
+said("before")
+child = os.fork()
+print(*said("after"), flush=True)
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_forked_child_gives_its_records_names_of_their_own() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKS], capture_output=True, text=True, check=True)
+    assert len(set(done.stdout.split())) == 2
+
+
+async def test_a_program_that_seeds_its_chance_names_no_record_twice() -> None:
+    storage = InMemoryStorage()
+    memory = ShortTermMemory(storage)
+    for _ in range(2):
+        random.seed(7)
+        await memory.remember(turn("q", "a"), agent_name="x")
+    text = await memory.recall("", agent_name="x")
+    assert text is not None
+    assert text.count("user: q") == 2

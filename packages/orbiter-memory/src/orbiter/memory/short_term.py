@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from copy import copy
 from functools import lru_cache
+from random import Random
 
 from orbiter.memory.extraction import transcript
 from orbiter.memory.in_memory import InMemoryStorage
@@ -19,6 +20,11 @@ from orbiter.types import Message, UserMessage
 # A pasted document is not repeated in the prompts of twenty runs.
 MAX_MESSAGE_CHARS = 4_000
 HEADING = "Earlier in this conversation:"
+# Not the module's functions, which a program may seed. Asking the system for each id took a fifth
+# of a run in which everything is on.
+_ids = Random()  # noqa: S311 (names, no secrets)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ids.seed)
 
 
 class ShortTermMemory:
@@ -86,7 +92,7 @@ class ShortTermMemory:
         now = self._clock()
         records = [
             MemoryRecord(
-                id=os.urandom(12).hex(),
+                id=f"{_ids.getrandbits(96):024x}",
                 kind="message",
                 text=text,
                 user_id=self.user_id,
