@@ -55,6 +55,11 @@ def test_every_command_has_them_and_says_so(command: str) -> None:
             6,
             "Orbiter is not installed there",
         ),
+        (  # of `get --raw`, by which costs are listed
+            "Error from server (NotFound): the server could not find the requested resource",
+            6,
+            "could not find the requested resource: Orbiter is not installed there",
+        ),
         ("Unable to connect to the server: dial tcp: no such host", 6, "no such host"),
         (
             'Error from server (Forbidden): agenttasks is forbidden: User "eve" cannot get',

@@ -22,6 +22,11 @@ LIST: Final = 3
 _LOG_LINE: Final = re.compile(r"[IWEF]\d{4} \d\d:\d\d:")
 """What kubectl's libraries log on stderr beside its own message, again at every try."""
 _INSTALL: Final = "Orbiter is not installed there; README.md, “On your own cluster”, says how"
+_NO_KIND: Final = (
+    "the server doesn't have a resource type",
+    "no matches for kind",
+    "the server could not find the requested resource",
+)
 _UNREACHABLE: Final = (
     "was refused", "connection refused", "Unable to connect", "no such host", "i/o timeout",
     "context deadline", "does not exist", "context was not found", "no configuration",
@@ -187,7 +192,7 @@ def explain(said: str) -> CommandError:
     # what is created comes from us by stdin, and the flag is kubectl's, not ours
     text = text.removeprefix('error validating "STDIN": error validating data: ')
     text = text.partition("; if you choose to ignore these errors,")[0]
-    if "the server doesn't have a resource type" in said or "no matches for kind" in said:
+    if any(sign in said for sign in _NO_KIND):
         return CommandError(f"{text}: {_INSTALL}", ExitCode.UNREACHABLE)
     if "(NotFound)" in said:
         return CommandError(text, ExitCode.NOT_FOUND)
