@@ -178,9 +178,11 @@ def test_who_leaves_is_let_into_redis_by_a_policy_that_the_operator_may_write_an
     (peer,) = rule["from"]
     by_label = beside["spec"]["ingress"][0]["from"][-1]
     assert peer["podSelector"] == by_label["podSelector"]
-    (right,) = only(objects, "Role", "orbiter-operator-redis-policy")["rules"]
+    (owner,) = policy["metadata"]["ownerReferences"]
+    right, of_owner = only(objects, owner["kind"], owner["name"])["rules"]
     assert right["resourceNames"] == [policy["metadata"]["name"]]
     assert right["verbs"] == ["patch", "delete"]
+    assert (of_owner["resourceNames"], of_owner["verbs"]) == ([owner["name"]], ["get"])
     external = render(cluster, selector, "redis.external.existingSecret=ours")
     assert (
         "redis-policy.json" not in only(external, "ConfigMap", "orbiter-operator-namespace")["data"]

@@ -432,7 +432,12 @@ def redis_policy() -> Object:
         "podSelector": {"matchLabels": WORKER},
     }
     spec = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"from": [peer]}]}
-    meta = {"name": "orbiter-redis-former-tenants", "namespace": "orbiter-system"}
+    owner = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "name": "redis-policy"}
+    meta = {
+        "name": "orbiter-redis-former-tenants",
+        "namespace": "orbiter-system",
+        "ownerReferences": [owner],
+    }
     return {"kind": "NetworkPolicy", "metadata": meta, "spec": spec}
 
 
@@ -443,6 +448,10 @@ def let_in(tenants: Tenants) -> list[str]:
         return []
     peer = found["spec"]["ingress"][0]["from"][0]
     assert peer["podSelector"] == {"matchLabels": WORKER}
+    role = tenants.api.get("roles", "orbiter-system", "redis-policy")
+    assert role, "who may not write the policy has not written it"
+    (owner,) = found["metadata"]["ownerReferences"]
+    assert (owner["name"], owner["uid"]) == ("redis-policy", role["metadata"]["uid"])
     values: list[str] = peer["namespaceSelector"]["matchExpressions"][0]["values"]
     return values
 
@@ -451,6 +460,7 @@ async def test_who_is_still_at_work_when_the_label_goes_may_connect_to_redis_unt
     tenants: Tenants,
 ) -> None:
     (tenants.directory / "redis-policy.json").write_text(json.dumps(redis_policy()))
+    tenants.api.put("roles", {"metadata": {"name": "redis-policy", "namespace": "orbiter-system"}})
     tenants.namespace("another", **LABEL)
     await tenants.settle()
     assert let_in(tenants) == []

@@ -37,6 +37,8 @@ def selecting(world: World) -> Iterator[str]:
             yield NAME
     finally:
         world.cluster.helm("rollback", "orbiter", "-n", SYSTEM, *timeout)
+    # Who was still at work when the selector went is not let in by it for ever.
+    world.until("no policy beside Redis' own", lambda: not let_in(world))
 
 
 def label(world: World, value: str) -> None:
@@ -45,6 +47,11 @@ def label(world: World, value: str) -> None:
 
 def has(world: World, kind: str, *names: str) -> bool:
     return all(world.cluster.find(kind, name, NAME) for name in names)
+
+
+def let_in(world: World) -> bool:
+    """Whether workers of former tenants are let into Redis."""
+    return bool(world.cluster.find("networkpolicy", "orbiter-redis-former-tenants", SYSTEM))
 
 
 def test_what_a_team_deletes_of_it_is_there_again(world: World, selecting: str) -> None:
@@ -84,7 +91,7 @@ def test_nothing_begins_without_the_label_and_what_runs_ends_when_it_goes(
     assert world.wait("under-way", namespace=NAME)["phase"] == "Completed"
     world.until("no policy", lambda: not has(world, "networkpolicy", POLICY))
     world.until("no Secret", lambda: not any(has(world, "secret", name) for name in SECRETS))
-    assert not world.cluster.find("networkpolicy", "orbiter-redis-former-tenants", SYSTEM)
+    assert not let_in(world)
     status = world.wait("late", "Pending", namespace=NAME, reason="NamespaceNotServed")
     assert f"{LABEL}=yes" in status["message"]
     assert world.jobs("late", NAME) == []

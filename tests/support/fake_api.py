@@ -40,6 +40,7 @@ _KINDS = {
     "events": ("v1", "Event"),
     "configmaps": ("v1", "ConfigMap"),
     "secrets": ("v1", "Secret"),
+    "roles": ("rbac.authorization.k8s.io/v1", "Role"),
     "leases": ("coordination.k8s.io/v1", "Lease"),
     "namespaces": ("v1", "Namespace"),
     "serviceaccounts": ("v1", "ServiceAccount"),

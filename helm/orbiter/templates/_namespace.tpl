@@ -83,13 +83,20 @@ redis-policy.json: {{ include "orbiter.namespace.policyOfRedis" . | fromYaml | t
 {{- end }}
 {{- end }}
 
-{{/* The policy with which the operator lets in those that leave: it fills in their names. */}}
+{{- define "orbiter.namespace.redisPolicyRole" -}}{{ include "orbiter.operator.name" . }}-redis-policy{{- end }}
+
+{{/*
+The policy with which the operator lets in those that leave: it fills in their names and its owner's uid. The owner is
+the Role that lets it write this: without the selector both go, whoever is at work.
+*/}}
 {{- define "orbiter.namespace.policyOfRedis" -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata:
   name: {{ include "orbiter.namespace.redisPolicyName" . }}
   namespace: {{ .Release.Namespace }}
+  ownerReferences:
+    - {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, name: {{ include "orbiter.namespace.redisPolicyRole" . }}}
   labels: {{- include "orbiter.selectorLabels" (dict "root" . "component" "redis") | nindent 4 }}
 spec:
   podSelector:

@@ -158,7 +158,7 @@ class NamespaceFiles:
         """The policy that lets workers of former tenants into the bundled Redis, beside its own.
 
         Args:
-            namespaces: Their names, which are all that the file leaves open.
+            namespaces: Their names. The file leaves them open, and its owner's uid.
 
         Returns:
             None where the chart has no such policy.

@@ -13,7 +13,13 @@ import structlog
 
 from orbiter_operator.kube.client import ApiError, Kube
 from orbiter_operator.kube.names import APP_NAME, MANAGED_BY, MANAGER, WORKER_APP
-from orbiter_operator.kube.resources import NETWORK_POLICIES, PODS, SERVICE_ACCOUNTS, Resource
+from orbiter_operator.kube.resources import (
+    NETWORK_POLICIES,
+    PODS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from orbiter_operator.namespaces.applied import AppliedObjects, NamespaceFiles
 
 log = structlog.get_logger(__name__)
@@ -89,6 +95,10 @@ class NamespaceObjects:
             return
         place, called = policy["metadata"]["namespace"], policy["metadata"]["name"]
         if wanted:
+            # Its owner goes with the selector: nobody is left then who may take the policy away.
+            (owner,) = policy["metadata"]["ownerReferences"]
+            role = await self._kube.get(ROLES, place, owner["name"])
+            owner["uid"] = role["metadata"]["uid"]
             await self._kube.apply(NETWORK_POLICIES, place, policy)
         elif self._let_in != wanted:  # also what an operator before this one has let in
             await self._kube.delete(NETWORK_POLICIES, place, called)
