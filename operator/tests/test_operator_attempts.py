@@ -383,5 +383,5 @@ async def test_what_comes_back_with_another_server_is_swept_soon(own_redis_serve
             async def swept():
                 return await other.xlen(BARE.developer_input) == 0
 
-            await eventually(swept, seconds=20)
+            await eventually(swept)
         await end(parts)

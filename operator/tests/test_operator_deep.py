@@ -112,7 +112,7 @@ async def phase(world, name, wanted):
     def status():
         return (world.api.get("posessions", NAMESPACE, name) or {}).get("status") or {}
 
-    await eventually(lambda: status().get("phase") == wanted, seconds=20.0)
+    await eventually(lambda: status().get("phase") == wanted)
     return status()
 
 

@@ -108,7 +108,7 @@ async def test_a_crash_is_a_failure_and_a_disruption_no_attempt(world):
     """`retry.limit` counts what the agent did, never what the cluster did."""
     await world.start_operator()
     world.apply("both", "crash once sleep=0.1", retry={"limit": 1, "backoffSeconds": 1})
-    await eventually(lambda: world.status("both").get("attempts") == 2, seconds=20)
+    await eventually(lambda: world.status("both").get("attempts") == 2)
     assert world.status("both").get("disruptions", 0) == 0
 
 

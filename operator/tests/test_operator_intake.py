@@ -216,5 +216,5 @@ async def test_all_that_is_held_is_told_from_a_dead_peers_however_much_it_is(
         found = await redis.xpending_range(queue, DEVELOPER_GROUP, "-", "+", 3_000, idle=idle)
         return [(item["message_id"], item["consumer"]) for item in found] == [("1-7", "another")]
 
-    await eventually(only_anothers_is_old, seconds=20)
+    await eventually(only_anothers_is_old)
     await end([renewing])

@@ -346,7 +346,7 @@ async def test_a_policy_that_somebody_alters_is_applied_again_within_seconds(
                 labels,
             )
 
-        await eventually(as_before, seconds=10)
+        await eventually(as_before, seconds=25)
 
 
 async def test_a_service_account_that_was_deleted_comes_back_with_its_secrets(
@@ -362,7 +362,7 @@ async def test_a_service_account_that_was_deleted_comes_back_with_its_secrets(
             owners = {one["metadata"]["ownerReferences"][0]["uid"] for one in found if one}
             return account is not None and owners == {account["metadata"]["uid"]}
 
-        await eventually(owned_by_the_new_one, seconds=10)
+        await eventually(owned_by_the_new_one, seconds=25)
 
 
 @pytest.mark.parametrize("namespace", [LISTED, LABELLED])
@@ -373,7 +373,7 @@ async def test_a_secret_that_somebody_deletes_is_there_again_when_it_is_looked_a
     async with _running({name: part() for name, part in tenants.operator.parts().items()}):
         await eventually(lambda: tenants.named("secrets", namespace) == set(SECRETS))
         tenants.api.remove("secrets", namespace, "orbiter-chat")
-        await eventually(lambda: tenants.named("secrets", namespace) == set(SECRETS), seconds=10)
+        await eventually(lambda: tenants.named("secrets", namespace) == set(SECRETS), seconds=25)
 
 
 async def test_who_goes_on_deleting_keeps_the_operator_from_nothing_else(
@@ -393,13 +393,13 @@ async def test_who_goes_on_deleting_keeps_the_operator_from_nothing_else(
         await eventually(lambda: tenants.named("secrets", LABELLED) == set(SECRETS))
         tenants.api.listeners.append(deletes)
         tenants.api.remove("networkpolicies", LABELLED, "orbiter-worker")
-        await eventually(lambda: len(applied) >= 4, seconds=20)
+        await eventually(lambda: len(applied) >= 4, seconds=25)
         # Passes begin so far from each other; the first may have been late.
         assert applied[-1] - applied[0] >= 0.2 * (len(applied) - 2)
         tenants.namespace("new", **LABEL)
         await eventually(lambda: tenants.named("secrets", "new") == set(SECRETS))
         tenants.api.listeners.remove(deletes)
-        await eventually(lambda: tenants.named("networkpolicies", LABELLED) != set(), seconds=10)
+        await eventually(lambda: tenants.named("networkpolicies", LABELLED) != set(), seconds=25)
 
 
 async def test_what_nobody_alters_is_not_called_applied_again(

@@ -210,7 +210,7 @@ async def test_a_broken_watch_is_not_ready_until_it_follows_again(world, kind):
     async def ready():
         return await readyz() == (200, "ok")
 
-    await eventually(ready, seconds=20)
+    await eventually(ready)
     whole = [False]
 
     async def refuse(verb, plural, body):
@@ -219,9 +219,9 @@ async def test_a_broken_watch_is_not_ready_until_it_follows_again(world, kind):
 
     world.api.before = refuse
     world.api.forget_history()
-    await eventually(not_ready, seconds=20)
+    await eventually(not_ready)
     whole[0] = True
-    await eventually(ready, seconds=20)
+    await eventually(ready)
     assert (await operator.answers())["healthz"] == (200, "ok")
 
 

@@ -359,7 +359,7 @@ async def test_passwords_are_changed_while_a_turn_is_under_way_and_it_is_answere
         async def retired() -> bool:
             return not await may_come_in(old)
 
-        await eventually(retired, seconds=20.0)
+        await eventually(retired)
         assert len(await talks.answers("alice")) == 2  # so the turn under way had ended before
         [new] = {*urls()} - {old}
         assert await may_come_in(new)

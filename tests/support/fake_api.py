@@ -20,6 +20,7 @@ from uuid import uuid4
 
 import pytest
 from aiohttp import web
+from support import servers
 
 Object = dict[str, Any]
 Place = tuple[str, str]
@@ -126,7 +127,7 @@ class FakeApi:
         if self._runner is not None:
             for event in list(self._changed):
                 event.set()
-            await self._runner.cleanup()
+            await servers.stop(self._runner)
             self._runner = None
 
     def forget_history(self) -> None:

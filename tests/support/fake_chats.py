@@ -10,6 +10,7 @@ from collections import defaultdict, deque
 from typing import Any, Self
 
 from aiohttp import WSMsgType, web
+from support import servers
 
 Object = dict[str, Any]
 
@@ -36,7 +37,7 @@ class FakeChat:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._runner is not None
-        await self._runner.cleanup()
+        await servers.stop(self._runner)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         method = request.path.rpartition("/")[2]

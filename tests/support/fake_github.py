@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from support import servers
 from support.webhooks import REPOSITORY, SHA, person
 
 Object = dict[str, Any]
@@ -95,7 +96,7 @@ class FakeGithub:
 
     async def stop(self) -> None:
         if self._runner is not None:
-            await self._runner.cleanup()
+            await servers.stop(self._runner)
             self._runner = None
 
     # What people do there.

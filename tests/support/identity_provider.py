@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from support import servers
 from support.certificates import make_certificates
 
 KEY_ID = "key-1"
@@ -46,7 +47,7 @@ class IdentityProvider:
         try:
             yield self
         finally:
-            await runner.cleanup()
+            await servers.stop(runner)
 
     def token(self, user: str, *, seconds: int = 600, **claims: Any) -> str:
         """An ID token of somebody."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import web
 from model_server.bedrock import FRAMES
+from support import servers
 from support.bedrock_wire import bedrock_frames
 from support.embedding_wire import (
     Vectors,
@@ -127,7 +128,7 @@ class WireServer:
         try:
             yield self
         finally:
-            await runner.cleanup()
+            await servers.stop(runner)
 
     @property
     def connections(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import kopf
 from aiohttp import web
 from redis.asyncio import Redis
+from support import servers
 from support.eventually import eventually
 from support.fake_api import FakeApi, Object
 
@@ -63,7 +64,7 @@ class Receiver:
 
     async def stop(self) -> None:
         if self._runner is not None:
-            await self._runner.cleanup()
+            await servers.stop(self._runner)
             self._runner = None
 
     async def _answer(self, request: web.Request) -> web.Response:
@@ -192,4 +193,4 @@ class NotifyWorld:
         return {name.partition("/")[2]: value for name, value in found.items()}
 
     async def until(self, condition: Any) -> None:
-        await eventually(condition, seconds=20.0)
+        await eventually(condition)

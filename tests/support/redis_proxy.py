@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
+from support import servers
+
 When = Literal["before", "after"]
 
 
@@ -93,7 +95,7 @@ async def redis_proxy(upstream_port: int) -> AsyncIterator[RedisProxy]:
     try:
         yield proxy
     finally:
-        server.close()
+        await servers.shut(server)
         proxy.cut()
         await asyncio.sleep(0)
 

@@ -104,7 +104,7 @@ class Talks:
         async def busy() -> bool:
             return await self.redis.hget(state, "state") == "busy"
 
-        await eventually(busy, seconds=20.0)
+        await eventually(busy)
 
     async def until_reason(self, name: str, reason: str, kind: str = "Available") -> Object:
         """Wait until a condition has this reason; returns the condition."""

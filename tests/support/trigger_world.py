@@ -151,4 +151,4 @@ class TriggerWorld:
 
     async def until(self, condition: Callable[[], Any] | Callable[[], Awaitable[Any]]) -> None:
         """Wait for something that the controller does."""
-        await eventually(condition, seconds=20.0)
+        await eventually(condition)
