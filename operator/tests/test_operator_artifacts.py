@@ -7,6 +7,7 @@ from support.observed import NOW, decide, job, observed, output, pod, record, sp
 from orbiter_contracts import ArtifactsReport
 from orbiter_contracts.object_store import SECRET_KEYS, StoreAddress
 from orbiter_contracts.stored_transcripts import TranscriptReport
+from orbiter_operator.__main__ import main
 from orbiter_operator.kube.models import read_model
 from orbiter_operator.pods.template import WorkerDefaults
 from orbiter_operator.sessions.deployment import build_template
@@ -124,6 +125,16 @@ def test_a_store_without_tls_has_to_be_wanted():
     with pytest.raises(ValidationError, match="has no TLS"):
         Settings(artifacts_store=plain)
     assert Settings(artifacts_store=plain, artifacts_insecure=True).artifacts_store == plain
+
+
+def test_a_store_without_tls_is_told_in_one_line_that_names_what_to_set(monkeypatch, capsys):
+    plain = STORE.model_copy(update={"endpoint": "http://minio.storage.svc:9000"})
+    monkeypatch.setenv("ORBITER_ARTIFACTS_STORE", plain.model_dump_json())
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("orbiter-operator: ORBITER_ARTIFACTS_INSECURE: http://minio")
 
 
 def test_the_message_names_them():

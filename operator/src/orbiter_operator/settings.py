@@ -8,9 +8,9 @@ import os
 import re
 import socket
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from orbiter_contracts import AGENT_TYPES
@@ -174,7 +174,9 @@ class Settings(BaseSettings):
         description='S3-compatible store of artifacts, as JSON: {"endpoint": "https://s3.host", '
         '"bucket": "agents", "region": "us-east-1", "prefix": ""}; without one small ones are kept',
     )
-    artifacts_insecure: bool = Field(False, description="Whether its endpoint may be http://")
+    artifacts_insecure: bool = Field(
+        False, validate_default=True, description="Whether its endpoint may be http://"
+    )
     artifacts_transcripts: bool = Field(True, description="Whether whole transcripts go there")
     artifacts_secret_name: str = Field(
         SECRET, description="Secret of the tasks' namespaces with its access-key-id and secret key"
@@ -274,15 +276,16 @@ class Settings(BaseSettings):
         read_redis_url(value)
         return value
 
-    @model_validator(mode="after")
-    def _safe_store(self) -> Self:
-        store = self.artifacts_store
-        if store is not None and store.insecure and not self.artifacts_insecure:
+    @field_validator("artifacts_insecure")
+    @classmethod
+    def _wanted(cls, value: bool, info: ValidationInfo) -> bool:
+        store = info.data.get("artifacts_store")
+        if store is not None and store.insecure and not value:
             raise ValueError(
-                f"artifacts_store: {store.endpoint} has no TLS, so that keys and files could be "
-                "read on the way; use https://, or say artifacts_insecure=true"
+                f"{store.endpoint} of the artifacts' store has no TLS, so that keys and files "
+                "could be read on the way; use https://, or say true here"
             )
-        return self
+        return value
 
     @cached_property
     def redis_address(self) -> str:
