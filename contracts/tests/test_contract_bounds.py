@@ -195,6 +195,7 @@ def test_counts_and_costs_of_a_program_are_clamped() -> None:
     counts = [3, -1, 10**400, math.inf, math.nan, "4", None, True, 2.9]
     assert [clamped_count(one) for one in counts] == [3, 0, MAX_COUNT, MAX_COUNT, 0, 0, 0, 0, 2]
     assert [clamped_count(one, default=1) for one in ("4", None, 0, -1)] == [1, 1, 0, 0]
+    assert clamped_cost(0.1 + 0.2) == 0.3, "noise of a sum is nothing that anybody has paid"
     costs = [0.5, 0, -1, math.nan, math.inf, 10**400, "1", None]
     assert [clamped_cost(one) for one in costs] == [0.5, 0.0] + [None] * 6
 

@@ -44,6 +44,8 @@ MAX_COUNT: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exact (RFC 8259, section 6)."""
 MAX_COST_USD: Final = 1e9
 """No turn costs a billion dollars: whoever says so has not counted."""
+COST_DIGITS: Final = 9
+"""Digits behind the point of a cost in US dollars: finer than what any token costs."""
 MAX_ID_CHARACTERS: Final = 512
 MAX_NAME_CHARACTERS: Final = 253
 """What the resource definitions allow for names, `taskId`, `projectId`, a branch or a tag."""

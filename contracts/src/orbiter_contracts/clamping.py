@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 from pydantic_core import to_json
 
 from orbiter_contracts.bounds import (
+    COST_DIGITS,
     INT64,
     MAX_COST_USD,
     MAX_COUNT,
@@ -39,10 +40,14 @@ def clamped_count(value: Any, default: int = 0) -> int:
 
 
 def clamped_cost(value: Any) -> float | None:
-    """A cost in US dollars from whatever a program reported; None for what is none."""
+    """A cost in US dollars from whatever a program reported; None for what is none.
+
+    To a billionth: sums and differences of such numbers have noise in their last digits, which
+    people would read in the column COST.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         return None
-    return float(value) if value <= MAX_COST_USD else None
+    return round(float(value), COST_DIGITS) if value <= MAX_COST_USD else None
 
 
 def clamped_data(value: dict[Any, Any]) -> tuple[dict[str, Any], str | None]:

@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from orbiter_contracts.bounds import MAX_COUNT
+from orbiter_contracts.bounds import COST_DIGITS, MAX_COUNT
 from orbiter_contracts.messages import Usage
 
 _INT32: Final = 2**31 - 1
@@ -40,6 +40,6 @@ def total_usage(before: TaskUsage | None, usage: Usage | None) -> TaskUsage | No
         output_tokens=min(old.output_tokens + usage.output_tokens, MAX_COUNT),
         cache_read_tokens=min(old.cache_read_tokens + usage.cache_read_tokens, MAX_COUNT),
         cache_write_tokens=min(old.cache_write_tokens + usage.cache_write_tokens, MAX_COUNT),
-        cost_usd=sum(costs) if costs else None,
+        cost_usd=round(sum(costs), COST_DIGITS) if costs else None,
         turns=min(old.turns + usage.turns, _INT32),
     )

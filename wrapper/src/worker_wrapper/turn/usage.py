@@ -3,6 +3,7 @@
 from typing import Final
 
 from orbiter_contracts import Usage, clamped_cost, clamped_count
+from orbiter_contracts.bounds import COST_DIGITS
 from worker_wrapper.agents.base import AgentResult, Session
 
 _COUNTS: Final = (
@@ -74,7 +75,11 @@ def _growth(now: Usage, before: Usage) -> Usage:
         name: getattr(now, name) - getattr(before, name)
         for name in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
     }
-    cost = None if now.cost_usd is None else now.cost_usd - (before.cost_usd or 0.0)
+    cost = (
+        None
+        if now.cost_usd is None
+        else round(now.cost_usd - (before.cost_usd or 0.0), COST_DIGITS)
+    )
     # Totals that went down began anew with this turn.
     shrunk = min(*tokens.values(), cost or 0) < 0
     return now if shrunk else Usage(**tokens, cost_usd=cost)
