@@ -3,15 +3,20 @@
 import ipaddress
 import itertools
 import json
+import re
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.cluster import Cluster, CommandError, Object
+from support.manifests import read_manifests
 
 from .test_chart_render import only, render
 
 pytestmark = pytest.mark.e2e
 
+ROOT = Path(__file__).resolve().parents[2]
 POLICIES = ("orbiter-operator", "orbiter-worker")
 CLUSTER_DNS = {
     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
@@ -134,6 +139,20 @@ def test_a_model_in_the_cluster_is_one_more_door(cluster: Cluster) -> None:
             "podSelector": {"matchLabels": {"app": "model"}},
         }
     ]
+
+
+def test_the_page_of_the_scripted_model_opens_the_way_to_its_pods(cluster: Cluster) -> None:
+    text = (ROOT / "docs" / "model-server.md").read_text().replace("\\\n", " ")
+    [typed] = re.findall(r"^helm upgrade .*$", text, re.MULTILINE)
+    settings = [word for word in shlex.split(typed) if word.startswith("networkPolicy.")]
+    manifest = ROOT / "tests" / "e2e" / "manifests" / "model-server.yaml"
+    pod = only(read_manifests(manifest.read_text()), "Deployment")["spec"]["template"]
+    [port] = pod["spec"]["containers"][0]["ports"]
+    (rule,) = with_port(egress(cluster, *settings), port["containerPort"])
+    [peer] = rule["to"]
+    assert peer["podSelector"]["matchLabels"] == pod["metadata"]["labels"]
+    [namespace] = peer["namespaceSelector"]["matchLabels"].values()
+    assert f"kubectl apply -n {namespace} -f tests/e2e/manifests/model-server.yaml" in text
 
 
 def test_redis_lets_in_the_operator_and_workers_and_goes_nowhere(cluster: Cluster) -> None:

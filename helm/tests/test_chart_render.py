@@ -117,16 +117,6 @@ def test_a_misspelt_value_is_refused_by_helm_too(cluster: Cluster) -> None:
         (f"{SELECTS},redis.users=Static", "nobody would make the Secrets of a namespace that gets"),
         (f"{SELECTS},watchNamespaces={{default}}", "gets the label would not be watched"),
         ("workers.namespaces=null", "workers"),
-        ("triggers.enabled=true,triggers.courier.enabled=true", "nobody would take the events"),
-        (
-            "triggers.enabled=true,triggers.webhooks.enabled=true,triggers.courier.enabled=true",
-            "triggers.courier.enabled without a credential",
-        ),
-        (
-            "triggers.enabled=true,triggers.courier.enabled=true,"
-            "triggers.courier.notify.enabled=true,triggers.courier.repositories.a={b/c}",
-            "triggers.courier.repositories without triggers.webhooks.enabled",
-        ),
         (
             "redis.auth.existingSecret=a,redis.external.existingSecret=b",
             "redis.auth.existingSecret is for the bundled Redis and redis.external",

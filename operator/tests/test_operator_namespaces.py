@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import re
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -307,6 +308,32 @@ async def test_without_a_selector_nobody_looks_at_namespaces(tenants: Tenants) -
     assert tenants.named("secrets", LISTED) == set(SECRETS)
     assert "labels of namespaces" not in tenants.operator.parts()
     assert ("list", "namespaces") not in tenants.api.requests
+
+
+async def test_what_stays_without_a_selector_is_what_the_charts_page_removes_by_its_labels(
+    tenants: Tenants,
+) -> None:
+    await tenants.settle()
+    chart = {"name": "orbiter-worker", "namespace": LISTED, "labels": {"a": "b"}}
+    for plural in ("serviceaccounts", "networkpolicies"):
+        tenants.api.put(plural, {"metadata": chart})
+    tenants.operator = tenants.made(namespace_selector="")
+    await tenants.settle()
+    page = Path(__file__).parents[2] / "helm" / "orbiter" / "README.md"
+    [selector] = set(re.findall(r"orbiter\.dev/operator=[^\s`\"]+", page.read_text()))
+    wanted = dict(term.split("=") for term in selector.split(","))
+    for plural in ("serviceaccounts", "networkpolicies"):
+        found = {
+            place
+            for (place, _), obj in tenants.api.objects[plural].items()
+            if wanted.items() <= obj["metadata"]["labels"].items()
+        }
+        assert found == {LABELLED}
+    for name in SECRETS:
+        secret = tenants.api.get("secrets", LABELLED, name)
+        assert secret is not None
+        assert secret["metadata"]["ownerReferences"][0]["kind"] == "ServiceAccount"
+    assert not await tenants.lets_in(tenants.url(LABELLED, "orbiter-redis"))
 
 
 async def test_a_namespace_that_gets_the_label_is_ready_at_once(tenants: Tenants) -> None:

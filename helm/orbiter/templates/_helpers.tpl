@@ -159,17 +159,7 @@ imagePullSecrets:
 {{- fail "server.httpRoute.enabled without a Gateway: name it in server.httpRoute.parentRefs" -}}
 {{- end -}}
 {{- end -}}
-{{- if and .Values.triggers.enabled .Values.triggers.courier.enabled -}}
-{{- if not (or .Values.triggers.webhooks.enabled .Values.triggers.courier.notify.enabled) -}}
-{{- fail "triggers.courier.enabled without triggers.webhooks.enabled: nobody would take the events that it finds" -}}
-{{- end -}}
-{{- if and .Values.triggers.courier.repositories (not .Values.triggers.webhooks.enabled) -}}
-{{- fail "triggers.courier.repositories without triggers.webhooks.enabled: nobody would take the events that it finds" -}}
-{{- end -}}
-{{- if not (or .Values.triggers.courier.github.existingSecret (and .Values.triggers.courier.notify.enabled (not .Values.triggers.courier.repositories))) -}}
-{{- fail "triggers.courier.enabled without a credential: name a Secret in triggers.courier.github.existingSecret" -}}
-{{- end -}}
-{{- end -}}
+{{- include "orbiter.courier.validate" . -}}
 {{- $selector := include "orbiter.namespaceSelector" . -}}
 {{- if and $selector (eq .Values.redis.users "Static") -}}
 {{- fail "workers.namespaceSelector with redis.users=Static: nobody would make the Secrets of a namespace that gets the label; leave redis.users at Managed, or list the namespaces in workers.namespaces" -}}

@@ -41,6 +41,24 @@
 {{- if and .Values.triggers.enabled .Values.triggers.courier.enabled -}}true{{- end -}}
 {{- end }}
 {{- define "orbiter.courier.name" -}}{{ include "orbiter.fullname" . }}-courier{{- end }}
+{{/* A courier that could do nothing is refused, with the words that would let it. */}}
+{{- define "orbiter.courier.validate" -}}
+{{- $courier := .Values.triggers.courier -}}
+{{- $webhooks := .Values.triggers.webhooks.enabled -}}
+{{- if include "orbiter.courier" . -}}
+{{- if and $courier.repositories (not $webhooks) -}}
+{{- fail (printf "triggers.courier.repositories is %s and triggers.webhooks.enabled is false: without it the controller takes no events, and nobody would make tasks of what a poll finds. Add --set triggers.webhooks.enabled=true, or leave triggers.courier.repositories out" ($courier.repositories | toJson)) -}}
+{{- end -}}
+{{- if not (or $webhooks $courier.notify.enabled) -}}
+{{- fail "triggers.courier.enabled is true, triggers.webhooks.enabled and triggers.courier.notify.enabled are false: the courier would have nothing to do. For GitHub add --set triggers.webhooks.enabled=true, for notifications --set triggers.courier.notify.enabled=true" -}}
+{{- end -}}
+{{- if not (or $courier.github.existingSecret (and $courier.notify.enabled (not $courier.repositories))) -}}
+{{- $otherwise := ternary "leave triggers.courier.repositories out" "for notifications alone add --set triggers.courier.notify.enabled=true" $courier.notify.enabled -}}
+{{- fail (printf "triggers.courier.enabled is true and triggers.courier.github.existingSecret is \"\": the courier would have no credential for %s. Make a Secret, kubectl -n %s create secret generic github-app --from-file=token=FILE, and add --set triggers.courier.github.existingSecret=github-app; or %s" $courier.github.url .Release.Namespace $otherwise) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "orbiter.courier.rules" -}}
 # Sees which repositories are heard, and how the tasks do that came of it.
 - apiGroups: [orbiter.dev]
