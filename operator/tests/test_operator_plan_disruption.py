@@ -333,6 +333,32 @@ def test_too_many_disruptions_end_the_task_with_a_reason_of_their_own():
     assert "more than 0 times" in end.message
 
 
+@pytest.mark.parametrize("leaving", [True, False])
+def test_a_task_that_was_disrupted_too_often_says_so_for_good_and_what_to_do(leaving: bool):
+    """Whether its pod was seen to leave, which makes Disrupted Unknown, or is just gone."""
+    task = gone(spec=spec(disruption={"limit": 1}))
+    counted = task.status.model_copy(update={"disruptions": 1, "pod_name": "fix-1-x"})
+    task = task.model_copy(update={"status": counted})
+    if leaving:
+        seen = running_pod(disruption="EvictionByEvictionAPI", deleted_at=NOW)
+        status = decide(task.model_copy(update={"pods": (seen,)})).status
+        assert status.condition("Disrupted").status == "Unknown"
+        task = task.model_copy(update={"status": status})
+    out = decide(task).actions[0].output
+    end = decide(task.model_copy(update=record(out, checkpoint=KEPT))).status
+    assert (end.phase, end.reason) == ("Failed", "DisruptionLimitExceeded")
+    assert "disrupted more than once (spec.disruption.limit)" in end.message
+    assert "kubectl orbiter retry --resume fix; last: " in end.message
+    told = end.condition("Disrupted")
+    assert (told.status, told.reason) == ("True", "DisruptionLimitExceeded")
+    assert told.message == end.message
+
+
+def test_without_a_checkpoint_it_is_named_how_to_begin_anew():
+    out = decide(gone(spec=spec(disruption={"limit": 0}), **record())).actions[0].output
+    assert "kubectl orbiter retry fix; last: " in out.error
+
+
 def test_policy_fail_is_an_attempt_that_failed():
     wish = spec(disruption={"policy": "Fail"}, retry={"limit": 1})
     task = gone(spec=wish, jobs=(FAILED,))

@@ -7,7 +7,7 @@
 - Ready: the task has succeeded; with Reconciling until it has ended and Stalled when it ended
   otherwise, as kstatus reads objects of any kind (sigs.k8s.io/cli-utils, pkg/kstatus).
 - Disrupted, once the attempt was: Unknown while its pod has to leave and still works, True until
-  the next one works; then how it went on.
+  the next one works; then how it went on. True for good where that ended the task.
 - Checkpointed, once the attempt has one: False when it is of no use, its workspace being too large.
 - ProfileResolved, where the task has a profile: False says why no attempt begins with it yet.
 - BudgetReserved, where there is an AgentBudget: False while the attempt does not fit into it.
