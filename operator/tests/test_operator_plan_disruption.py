@@ -19,6 +19,7 @@ from support.observed import (
 
 from orbiter_contracts import Checkpoint
 from orbiter_operator.kube.models import Refusal
+from orbiter_operator.tasks.models import Source
 from orbiter_operator.tasks.observed import Adopted
 from orbiter_operator.tasks.plan.actions import DeleteJob, Publish, StartAttempt
 
@@ -420,3 +421,13 @@ def test_a_refused_job_keeps_its_slot_and_waits():
 def test_a_cancelled_task_is_not_gone_on_with():
     decision = decide(gone(spec=spec(desiredState="Cancelled")))
     assert decision.actions[0].output.status == "cancelled"
+
+
+def test_a_task_that_goes_on_with_another_ones_work_has_an_event_that_names_it():
+    source = Source(checkpoint=KEPT)
+    begins = decide(observed(spec=spec(resumeFrom="old"), source=source))
+    told = [(each.kind, each.reason) for each in begins.events]
+    assert told == [("Normal", "Resumed")]
+    when = f"{KEPT.time:%H:%M:%S}"
+    assert begins.events[0].message == f"goes on from task old: its checkpoint of {when} (14 turns)"
+    assert decide(observed(spec=spec())).events == ()

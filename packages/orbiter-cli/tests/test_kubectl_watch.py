@@ -253,12 +253,17 @@ def test_a_retry_can_be_followed_and_shown_without_being_made(kubectl: FakeKubec
     assert run("retry", "hello", "--name", "again", "--wait").exit_code == 0
 
 
+def test_help_says_which_tasks_can_be_gone_on_with() -> None:
+    said = " ".join(run("retry", "--help").stdout.split())
+    assert "that failed or were cancelled; one that is Completed can only be done once more" in said
+
+
 @pytest.mark.parametrize(
     ("status", "words", "why"),
     [
         ({"phase": "Running"}, (), "is Running: only one that has ended"),
         ({"phase": "Failed"}, ("--resume",), "no checkpoint to go on from"),
-        ({"phase": "Completed", "checkpoint": {"turns": 3}}, ("--resume",), "no checkpoint"),
+        ({"phase": "Completed", "checkpoint": {"turns": 3}}, ("--resume",), "is Completed: only"),
     ],
 )
 def test_what_cannot_be_tried_again_says_why(
