@@ -431,3 +431,9 @@ def test_a_task_that_goes_on_with_another_ones_work_has_an_event_that_names_it()
     when = f"{KEPT.time:%H:%M:%S}"
     assert begins.events[0].message == f"goes on from task old: its checkpoint of {when} (14 turns)"
     assert decide(observed(spec=spec())).events == ()
+
+
+def test_the_cost_of_a_checkpoint_is_shown_without_digits_that_nobody_told():
+    kept = KEPT.model_copy(update={"cost_usd": 0.13208399999999998})
+    status = decide(gone(**record(checkpoint=kept))).status
+    assert repr(status.checkpoint.cost_usd) == "0.132084"

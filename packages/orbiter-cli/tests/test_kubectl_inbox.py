@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from orbiter.cli.kubectl.main import app
 from orbiter.cli.kubectl.questions import Waiting, whole
 from orbiter.cli.kubectl.top import render, working
+from orbiter.cli.ui.text import money, spent
 from orbiter_contracts import POWorkerOutput, encode
 
 __all__ = ["kubectl", "server", "worker"]
@@ -177,3 +178,9 @@ def test_top_in_a_pipe_prints_once_and_nothing_that_a_terminal_obeys(kubectl: Fa
 
 def test_nothing_at_work_is_said_in_a_line(kubectl: FakeKubectl) -> None:
     assert run("top", "--once").stdout == ("at work: 0 tasks, 0 sessions; 0.0000 USD, 0 tokens\n")
+
+
+def test_costs_are_shown_to_four_digits_wherever_people_read_them() -> None:
+    noisy = 0.13208399999999998
+    assert (money(noisy), money(1234.5), money(0)) == ("0.1321", "1,234.5000", "0.0000")
+    assert spent({"costUSD": noisy}).endswith(", 0.1321 USD")

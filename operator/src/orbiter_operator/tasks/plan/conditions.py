@@ -20,6 +20,7 @@ from typing import Any
 
 from orbiter_contracts import ArtifactsReport, Checkpoint
 from orbiter_contracts.bounds import shortened
+from orbiter_contracts.usage import shown_cost
 from orbiter_operator.budgets.models import Budgeted
 from orbiter_operator.kube.models import (
     Agent,
@@ -152,8 +153,9 @@ class Conditions:
 
 def shown(kept: Checkpoint) -> CheckpointStatus:
     """What the status says of a checkpoint."""
+    cost = None if kept.cost_usd is None else shown_cost(kept.cost_usd)
     return CheckpointStatus(
-        time=kept.time, turns=kept.turns, cost_usd=kept.cost_usd, workspace=kept.workspace
+        time=kept.time, turns=kept.turns, cost_usd=cost, workspace=kept.workspace
     )
 
 

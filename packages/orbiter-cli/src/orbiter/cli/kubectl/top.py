@@ -10,7 +10,7 @@ from orbiter.cli.kubectl.questions import BOTH
 from orbiter.cli.ui.input import parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
-from orbiter.cli.ui.text import aligned, moment, one_line, plain, seconds
+from orbiter.cli.ui.text import aligned, moment, money, one_line, plain, seconds
 
 _AWAKE: Final = ("Waking", "Ready", "Busy")
 _DOES: Final = 50
@@ -73,13 +73,13 @@ def working(found: list[Object], now: datetime) -> list[Line]:
 def render(lines: list[Line]) -> str:
     """The table, and what it comes to."""
     costs = [line.cost for line in lines if line.cost is not None]
-    total = f"{sum(costs):.4f} USD, {sum(line.tokens for line in lines):,} tokens"
+    total = f"{money(sum(costs))} USD, {sum(line.tokens for line in lines):,} tokens"
     tasks = sum(line.name.startswith("at/") for line in lines)
     head = f"at work: {tasks} tasks, {len(lines) - tasks} sessions; {total}"
     rows = [
         (
             *(line.namespace, line.name, line.agent, line.phase, seconds(line.elapsed)),
-            *("-" if line.cost is None else f"{line.cost:.4f}", f"{line.tokens:,}", line.does),
+            *("-" if line.cost is None else money(line.cost), f"{line.tokens:,}", line.does),
         )
         for line in lines
     ]
