@@ -17,7 +17,7 @@ from support.observed import (
     spec,
 )
 
-from orbiter_contracts import Checkpoint
+from orbiter_contracts import Checkpoint, Usage
 from orbiter_operator.kube.models import Refusal
 from orbiter_operator.tasks.models import Source
 from orbiter_operator.tasks.observed import Adopted
@@ -437,3 +437,10 @@ def test_the_cost_of_a_checkpoint_is_shown_without_digits_that_nobody_told():
     kept = KEPT.model_copy(update={"cost_usd": 0.13208399999999998})
     status = decide(gone(**record(checkpoint=kept))).status
     assert repr(status.checkpoint.cost_usd) == "0.132084"
+
+
+def test_the_tokens_of_a_checkpoint_are_shown_while_the_agent_works():
+    usage = Usage(input_tokens=1000, output_tokens=7, turns=14)
+    kept = KEPT.model_copy(update={"usage": usage})
+    status = decide(running(**record(checkpoint=kept))).status
+    assert (status.checkpoint.input_tokens, status.checkpoint.output_tokens) == (1000, 7)

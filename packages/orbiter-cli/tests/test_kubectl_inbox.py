@@ -145,16 +145,22 @@ def test_top_shows_what_works_with_time_cost_and_tokens() -> None:
     found = [
         running("late", startTime="2026-01-10T12:04:30Z", progress="edits login.py"),
         running("fix", usage=usage, checkpoint={"costUSD": 0.25}),
+        running(
+            "first",
+            checkpoint={"inputTokens": 1000, "outputTokens": 7},
+            startTime="2026-01-10T12:04:15Z",
+        ),
         a_task("waits", phase="Pending"),
         a_session("alice", phase="Busy", conditions=[awake], usage=usage, pendingMessages=1),
         a_session("bob", phase="Asleep"),
     ]
     head, _, names, *lines = render(working(found, NOW)).splitlines()
-    assert head == "at work: 2 tasks, 1 sessions; 1.2500 USD, 2,468 tokens"
+    assert head == "at work: 3 tasks, 1 sessions; 1.2500 USD, 3,475 tokens"
     assert names.split()[-5:] == ["PHASE", "ELAPSED", "COST", "TOKENS", "DOES"]
     assert [" ".join(line.split()[1:]) for line in lines] == [
         "at/fix claude Running 5m 0.7500 1,234 the agent works",
         "pos/alice claude Busy 1m 0.5000 1,234 1 messages wait or are being answered",
+        "at/first claude Running 45.0 s - 1,007 the agent works",
         "at/late claude Running 30.0 s - 0 edits login.py",
     ]
 

@@ -155,7 +155,12 @@ def shown(kept: Checkpoint) -> CheckpointStatus:
     """What the status says of a checkpoint."""
     cost = None if kept.cost_usd is None else shown_cost(kept.cost_usd)
     return CheckpointStatus(
-        time=kept.time, turns=kept.turns, cost_usd=cost, workspace=kept.workspace
+        time=kept.time,
+        turns=kept.turns,
+        cost_usd=cost,
+        input_tokens=kept.usage.input_tokens if kept.usage else None,
+        output_tokens=kept.usage.output_tokens if kept.usage else None,
+        workspace=kept.workspace,
     )
 
 

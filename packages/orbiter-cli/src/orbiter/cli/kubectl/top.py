@@ -89,13 +89,14 @@ def render(lines: list[Line]) -> str:
 def _task(task: Object, now: datetime) -> Line:
     status = task["status"]
     usage, kept = status.get("usage") or {}, status.get("checkpoint") or {}
-    # what earlier attempts have cost, and this one by its last checkpoint
+    # what earlier attempts have cost and read, and this one by its last checkpoint
     known = [
         part["costUSD"] for part in (usage, kept) if isinstance(part.get("costUSD"), int | float)
     ]
     does = status.get("progress") or status.get("message") or ""
     since = status.get("startTime")
-    return _line(task, "at", since, now, sum(known) if known else None, does)
+    line = _line(task, "at", since, now, sum(known) if known else None, does)
+    return line._replace(tokens=line.tokens + _tokens(kept))
 
 
 def _session(session: Object, now: datetime) -> Line:
@@ -127,9 +128,13 @@ def _line(
         phase=str(status.get("phase")),
         elapsed=max((now - began).total_seconds(), 0.0) if began else 0.0,
         cost=cost,
-        tokens=int(usage.get("inputTokens") or 0) + int(usage.get("outputTokens") or 0),
+        tokens=_tokens(usage),
         does=one_line(does, _DOES),
     )
+
+
+def _tokens(part: Object) -> int:
+    return int(part.get("inputTokens") or 0) + int(part.get("outputTokens") or 0)
 
 
 def _agent(found: Object) -> Any:
