@@ -8,6 +8,7 @@ from support.attempt_cases import BACKOFFS, ENDS, REQUEST, SESSIONS, USAGES, end
 from orbiter_contracts import GitWorkspace, Usage
 from orbiter_contracts.attempts import Attempt, request_id, session_of
 from orbiter_contracts.environment import agent_environment
+from orbiter_contracts.messages import Usage
 from orbiter_contracts.outcome import outcome
 from orbiter_contracts.queues import Keys
 from orbiter_contracts.retry import LONGEST_BACKOFF, RetryPolicy
@@ -137,3 +138,11 @@ def test_a_message_has_the_attempts_names_where_the_user_gives_none():
 
 def test_an_entry_says_whose_it_is():
     assert FIRST.routing == {"agenttask": "team/fix", "attempt": "1"}
+
+
+def test_a_sum_of_costs_has_no_digits_that_nobody_told():
+    """`kubectl get` prints each: 0.1 and 0.2 are 0.30000000000000004 as floats."""
+    total = None
+    for cost in (0.1, 0.2):
+        total = total_usage(total, Usage(cost_usd=cost))
+    assert repr(total.cost_usd) == "0.3"

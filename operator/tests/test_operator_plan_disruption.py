@@ -17,8 +17,9 @@ from support.observed import (
     spec,
 )
 
-from orbiter_contracts import Checkpoint
+from orbiter_contracts import Checkpoint, Usage
 from orbiter_operator.kube.models import Refusal
+from orbiter_operator.tasks.models import Source
 from orbiter_operator.tasks.observed import Adopted
 from orbiter_operator.tasks.plan.actions import DeleteJob, Publish, StartAttempt
 
@@ -333,6 +334,32 @@ def test_too_many_disruptions_end_the_task_with_a_reason_of_their_own():
     assert "more than 0 times" in end.message
 
 
+@pytest.mark.parametrize("leaving", [True, False])
+def test_a_task_that_was_disrupted_too_often_says_so_for_good_and_what_to_do(leaving: bool):
+    """Whether its pod was seen to leave, which makes Disrupted Unknown, or is just gone."""
+    task = gone(spec=spec(disruption={"limit": 1}))
+    counted = task.status.model_copy(update={"disruptions": 1, "pod_name": "fix-1-x"})
+    task = task.model_copy(update={"status": counted})
+    if leaving:
+        seen = running_pod(disruption="EvictionByEvictionAPI", deleted_at=NOW)
+        status = decide(task.model_copy(update={"pods": (seen,)})).status
+        assert status.condition("Disrupted").status == "Unknown"
+        task = task.model_copy(update={"status": status})
+    out = decide(task).actions[0].output
+    end = decide(task.model_copy(update=record(out, checkpoint=KEPT))).status
+    assert (end.phase, end.reason) == ("Failed", "DisruptionLimitExceeded")
+    assert "disrupted more than once (spec.disruption.limit)" in end.message
+    assert "kubectl orbiter retry --resume fix; last: " in end.message
+    told = end.condition("Disrupted")
+    assert (told.status, told.reason) == ("True", "DisruptionLimitExceeded")
+    assert told.message == end.message
+
+
+def test_without_a_checkpoint_it_is_named_how_to_begin_anew():
+    out = decide(gone(spec=spec(disruption={"limit": 0}), **record())).actions[0].output
+    assert "kubectl orbiter retry fix; last: " in out.error
+
+
 def test_policy_fail_is_an_attempt_that_failed():
     wish = spec(disruption={"policy": "Fail"}, retry={"limit": 1})
     task = gone(spec=wish, jobs=(FAILED,))
@@ -394,3 +421,26 @@ def test_a_refused_job_keeps_its_slot_and_waits():
 def test_a_cancelled_task_is_not_gone_on_with():
     decision = decide(gone(spec=spec(desiredState="Cancelled")))
     assert decision.actions[0].output.status == "cancelled"
+
+
+def test_a_task_that_goes_on_with_another_ones_work_has_an_event_that_names_it():
+    source = Source(checkpoint=KEPT)
+    begins = decide(observed(spec=spec(resumeFrom="old"), source=source))
+    told = [(each.kind, each.reason) for each in begins.events]
+    assert told == [("Normal", "Resumed")]
+    when = f"{KEPT.time:%H:%M:%S}"
+    assert begins.events[0].message == f"goes on from task old: its checkpoint of {when} (14 turns)"
+    assert decide(observed(spec=spec())).events == ()
+
+
+def test_the_cost_of_a_checkpoint_is_shown_without_digits_that_nobody_told():
+    kept = KEPT.model_copy(update={"cost_usd": 0.13208399999999998})
+    status = decide(gone(**record(checkpoint=kept))).status
+    assert repr(status.checkpoint.cost_usd) == "0.132084"
+
+
+def test_the_tokens_of_a_checkpoint_are_shown_while_the_agent_works():
+    usage = Usage(input_tokens=1000, output_tokens=7, turns=14)
+    kept = KEPT.model_copy(update={"usage": usage})
+    status = decide(running(**record(checkpoint=kept))).status
+    assert (status.checkpoint.input_tokens, status.checkpoint.output_tokens) == (1000, 7)

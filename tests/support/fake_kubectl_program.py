@@ -29,6 +29,7 @@ _KINDS = {
     "deployments": "Deployment",
     "statefulsets": "StatefulSet",
     "leases": "Lease",
+    "serviceaccounts": "ServiceAccount",
 }
 
 
@@ -116,8 +117,8 @@ def get(words: list[str]) -> None:
         found = [each for each in found if each["metadata"]["name"] in names]
     selector = flag(words, "--selector")
     if selector:
-        key, value = selector.split("=")
-        found = [each for each in found if each["metadata"].get("labels", {}).get(key) == value]
+        wanted = dict(each.split("=") for each in selector.split(","))
+        found = [o for o in found if wanted.items() <= o["metadata"].get("labels", {}).items()]
     if flag(words, "-o").startswith("jsonpath"):
         import base64
         import re

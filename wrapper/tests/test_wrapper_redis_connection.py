@@ -83,6 +83,22 @@ async def test_it_does_not_give_up_while_somebody_insists(pauses: Pauses) -> Non
         await connection.call("PING", tries=2)
 
 
+async def test_a_limit_of_tries_is_logged_where_it_holds_and_never_exceeded(
+    pauses: Pauses,
+) -> None:
+    connection = make(f"redis://127.0.0.1:{free_port()}/0", pauses)
+    with capture_logs() as lines, pytest.raises(RedisUnavailableError):
+        await connection.call("PING")
+    assert [(line["failures"], line["of"]) for line in lines] == [(n, 5) for n in range(1, 5)]
+    pauses.taken.clear()
+    connection.insists = lambda: len(pauses.taken) < 7
+    with capture_logs() as lines, pytest.raises(RedisUnavailableError):
+        await connection.call("PING")
+    assert [(line["failures"], line.get("of")) for line in lines] == [
+        (number, None) for number in range(1, 8)
+    ]
+
+
 async def test_a_restart_between_two_calls_is_not_noticed_by_the_caller(
     own: RedisConnection, own_redis_server: RedisServer, pauses: Pauses
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from orbiter_contracts.bounds import COST_DIGITS, MAX_COUNT
+from orbiter_contracts.bounds import MAX_COUNT
 from orbiter_contracts.messages import Usage
 
 _INT32: Final = 2**31 - 1
@@ -26,6 +26,17 @@ class TaskUsage(BaseModel):
     turns: int = 0
 
 
+def shown_cost(usd: float) -> float:
+    """US dollars as a status has them: to a millionth, as budgets count.
+
+    A sum of floats ends in digits that nobody has told, and `kubectl get` prints each of them.
+
+    >>> shown_cost(0.1 + 0.2)
+    0.3
+    """
+    return round(usd, 6)
+
+
 def total_usage(before: TaskUsage | None, usage: Usage | None) -> TaskUsage | None:
     """What all attempts together have cost, once one more has ended; None when none has told.
 
@@ -40,6 +51,6 @@ def total_usage(before: TaskUsage | None, usage: Usage | None) -> TaskUsage | No
         output_tokens=min(old.output_tokens + usage.output_tokens, MAX_COUNT),
         cache_read_tokens=min(old.cache_read_tokens + usage.cache_read_tokens, MAX_COUNT),
         cache_write_tokens=min(old.cache_write_tokens + usage.cache_write_tokens, MAX_COUNT),
-        cost_usd=round(sum(costs), COST_DIGITS) if costs else None,
+        cost_usd=shown_cost(sum(costs)) if costs else None,
         turns=min(old.turns + usage.turns, _INT32),
     )

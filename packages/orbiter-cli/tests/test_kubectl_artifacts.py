@@ -176,7 +176,7 @@ def test_a_file_that_does_not_end_is_cut_off(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("spec", "said"),
-    [({}, "its spec.artifacts names none"), ({"artifacts": ["a"]}, "when an attempt ends")],
+    [({}, "its spec.artifacts names none"), ({"artifacts": ["a"]}, "when its attempt ends")],
 )
 def test_a_task_without_any_says_why(kubectl: FakeKubectl, spec: dict[str, Any], said: str) -> None:
     found = a_task(phase="Running")
@@ -185,6 +185,23 @@ def test_a_task_without_any_says_why(kubectl: FakeKubectl, spec: dict[str, Any],
     result = run("hello")
     assert result.exit_code == 3
     assert said in result.output
+
+
+def test_a_task_that_ended_without_a_worker_has_none_and_says_what_is_left(
+    kubectl: FakeKubectl,
+) -> None:
+    found = a_task(phase="Failed", reason="DisruptionLimitExceeded", attempts=1)
+    found["spec"]["artifacts"] = ["a"]
+    kubectl.has(found)
+    result = run("hello")
+    assert result.exit_code == 3
+    assert (
+        "it is Failed (DisruptionLimitExceeded), and no worker was there at its end to keep them"
+        in result.output
+    )
+    assert "--resume" not in result.output
+    kubectl.status("AgentTask", "hello", checkpoint={"turns": 3})
+    assert "kubectl orbiter retry hello --resume goes on from there" in run("hello").output
 
 
 def test_what_is_forgotten_is_said(task: FakeKubectl, worker: StubWorker) -> None:

@@ -327,6 +327,35 @@ def test_describe_tells_a_session(kubectl: FakeKubectl) -> None:
         assert text in shown
 
 
+NOT_SERVED = {
+    "type": "Available",
+    "status": "False",
+    "reason": "NamespaceNotServed",
+    "message": "no worker may run in namespace default; give it the label",
+}
+
+
+@integration
+def test_what_keeps_a_session_from_beginning_is_said_at_once(
+    session: FakeKubectl, worker: StubWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(QUIET, 600.0)
+    session.has(a_session(phase="Asleep", conditions=[NOT_SERVED]))
+    result = run("chat", "alice", "--once", "hi", "--timeout", "1")
+    first = result.stderr.splitlines()[0].split(maxsplit=2)
+    assert first == ["0.0", "s", f"Asleep   NamespaceNotServed: {NOT_SERVED['message']}"]
+
+
+def test_without_a_way_to_redis_it_is_said_too(kubectl: FakeKubectl) -> None:
+    kubectl.has(a_session(phase="Asleep", conditions=[NOT_SERVED]))
+    result = run("chat", "alice", "--once", "hi")
+    assert result.exit_code == 6
+    assert f"session alice is Asleep, NamespaceNotServed: {NOT_SERVED['message']}; " in (
+        result.stderr
+    )
+    assert "there is no Secret orbiter-chat" in result.stderr
+
+
 BUDGET = {"type": "Available", "status": "False", "reason": "BudgetExceeded"}
 USED_UP = (
     "the budget shop has no room for a turn of 0.50 USD: 5.00 of 5.00 USD are used, "

@@ -97,6 +97,12 @@ def checked(server: RedisServer) -> dict[str, Object]:
     return {each["check"]: each for each in json.loads(run(server, "--json").stdout)}
 
 
+def asked() -> dict[str, Object]:
+    """The same, of an installation whose Redis does not answer."""
+    words = ["doctor", "--json", "--redis-url", "redis://127.0.0.1:1/0"]
+    return {each["check"]: each for each in json.loads(CliRunner().invoke(app, words).stdout)}
+
+
 @pytest.mark.integration
 def test_an_installation_that_is_well_ends_with_0(well: FakeKubectl, server: RedisServer) -> None:
     result = run(server)
@@ -105,6 +111,53 @@ def test_an_installation_that_is_well_ends_with_0(well: FakeKubectl, server: Red
     assert [line.split()[:2] for line in lines] == [["ok", check] for check in CHECKS]
     assert last.startswith("10 checks in ")
     assert last.endswith("0 failed, 0 could not be made")
+
+
+def test_the_active_operator_is_not_whoever_is_active_in_another_program(
+    kubectl: FakeKubectl,
+) -> None:
+    meta = {"labels": labels("triggers-courier")}
+    courier = lease(holder="orbiter-courier-x", age=9000)
+    kubectl.has(courier | {"metadata": courier["metadata"] | meta | {"name": "a-courier"}}, lease())
+    found = asked()
+    assert found["leader"]["text"] == "orbiter-operator-x is active in namespace orbiter-system"
+    assert (found["leader"]["verdict"], found["clock"]["verdict"]) == ("ok", "ok")
+
+
+TWO = {  # how a namespace says which installation serves it
+    "labelled": {
+        "labels": {
+            "orbiter.dev/operator": "orbiter-operator",
+            "orbiter.dev/operator-namespace": HOME,
+        }
+    },
+    "listed": {
+        "labels": {"app.kubernetes.io/instance": "orbiter"},
+        "annotations": {"meta.helm.sh/release-namespace": HOME},
+    },
+}
+
+
+@pytest.mark.parametrize("how", TWO)
+def test_of_two_installations_the_one_that_serves_the_namespace_is_looked_at(
+    kubectl: FakeKubectl, how: str
+) -> None:
+    def installed(found: Object, where: str) -> Object:
+        own = found["metadata"]["labels"] | {"app.kubernetes.io/instance": "orbiter"}
+        return found | {"metadata": found["metadata"] | {"namespace": where, "labels": own}}
+
+    kubectl.has(
+        installed(lease(holder="stranger", age=9000), "a-other"),
+        installed(program("Deployment", "operator", 0), "a-other"),
+        installed(lease(), HOME),
+        installed(program("Deployment", "operator", 1), HOME),
+    )
+    found = asked()  # it is not known which one is meant: each is looked at
+    assert "stranger was active until" in found["leader"]["text"]
+    kubectl.has(an_object("ServiceAccount", "orbiter-worker", metadata=TWO[how]))
+    found = asked()
+    assert found["leader"]["text"] == "orbiter-operator-x is active in namespace orbiter-system"
+    assert found["programs"]["text"] == "operator ready in namespace orbiter-system"
 
 
 HELD_UP = {"type": "Admitted", "reason": "QueueUnavailable"}

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from orbiter.cli.kubectl.main import app
 from orbiter.cli.kubectl.questions import Waiting, whole
 from orbiter.cli.kubectl.top import render, working
+from orbiter.cli.ui.text import money, spent
 from orbiter_contracts import POWorkerOutput, encode
 
 __all__ = ["kubectl", "server", "worker"]
@@ -144,16 +145,22 @@ def test_top_shows_what_works_with_time_cost_and_tokens() -> None:
     found = [
         running("late", startTime="2026-01-10T12:04:30Z", progress="edits login.py"),
         running("fix", usage=usage, checkpoint={"costUSD": 0.25}),
+        running(
+            "first",
+            checkpoint={"inputTokens": 1000, "outputTokens": 7},
+            startTime="2026-01-10T12:04:15Z",
+        ),
         a_task("waits", phase="Pending"),
         a_session("alice", phase="Busy", conditions=[awake], usage=usage, pendingMessages=1),
         a_session("bob", phase="Asleep"),
     ]
     head, _, names, *lines = render(working(found, NOW)).splitlines()
-    assert head == "at work: 2 tasks, 1 sessions; 1.2500 USD, 2,468 tokens"
+    assert head == "at work: 3 tasks, 1 sessions; 1.2500 USD, 3,475 tokens"
     assert names.split()[-5:] == ["PHASE", "ELAPSED", "COST", "TOKENS", "DOES"]
     assert [" ".join(line.split()[1:]) for line in lines] == [
         "at/fix claude Running 5m 0.7500 1,234 the agent works",
         "pos/alice claude Busy 1m 0.5000 1,234 1 messages wait or are being answered",
+        "at/first claude Running 45.0 s - 1,007 the agent works",
         "at/late claude Running 30.0 s - 0 edits login.py",
     ]
 
@@ -177,3 +184,9 @@ def test_top_in_a_pipe_prints_once_and_nothing_that_a_terminal_obeys(kubectl: Fa
 
 def test_nothing_at_work_is_said_in_a_line(kubectl: FakeKubectl) -> None:
     assert run("top", "--once").stdout == ("at work: 0 tasks, 0 sessions; 0.0000 USD, 0 tokens\n")
+
+
+def test_costs_are_shown_to_four_digits_wherever_people_read_them() -> None:
+    noisy = 0.13208399999999998
+    assert (money(noisy), money(1234.5), money(0)) == ("0.1321", "1,234.5000", "0.0000")
+    assert spent({"costUSD": noisy}).endswith(", 0.1321 USD")

@@ -6,6 +6,7 @@ import pytest
 from support.fake_kubectl import FakeKubectl, a_session, a_task, an_object, kubectl
 from typer.testing import CliRunner, Result
 
+from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.main import app
 from orbiter.cli.kubectl.submit import slug
 
@@ -227,6 +228,43 @@ def test_a_missing_log_is_explained(kubectl: FakeKubectl) -> None:
     assert (pending.exit_code, "no pod: waits for first" in pending.stderr) == (1, True)
     asleep = run("logs", "pos/alice")
     assert (asleep.exit_code, "alice is Asleep" in asleep.stderr) == (4, True)
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Failed", "Completed"])
+def test_a_pod_that_is_gone_is_said_to_be_gone_and_what_is_left_is_named(
+    kubectl: FakeKubectl, phase: str
+) -> None:
+    began = "2026-01-10T12:00:00Z"
+    kubectl.has(a_task(phase=phase, attempts=2, startTime=began, message="the agent works"))
+    result = run("logs", "hello")
+    assert result.exit_code == 1
+    assert "the pod of attempt 2 of task hello is gone" in result.stderr
+    assert f"the task is {phase}; what the agent said" in result.stderr
+    assert result.stderr.endswith("kubectl orbiter transcript at/hello\n")
+    assert "an hour" not in result.stderr
+    first = run("logs", "hello", "--attempt", "1").stderr
+    assert first.endswith("kubectl orbiter transcript at/hello --attempt 1\n")
+    never = run("logs", "hello", "--attempt", "3")
+    assert (never.exit_code, "has begun 2 attempts: there is no 3" in never.stderr) == (3, True)
+
+
+def test_a_transcript_that_is_gone_too_is_not_named(kubectl: FakeKubectl) -> None:
+    times = {"startTime": "2026-01-10T12:00:00Z", "completionTime": "2026-01-10T12:01:00Z"}
+    kubectl.has(a_task(phase="Failed", attempts=1, **times))
+    assert "transcript" not in run("logs", "hello").stderr
+    kubectl.status("AgentTask", "hello", transcript={"store": {"bucket": "b"}})
+    assert "kubectl orbiter transcript at/hello" in run("logs", "hello").stderr
+
+
+def test_an_evicted_pod_without_a_log_is_told_with_what_is_left(
+    kubectl: FakeKubectl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubectl.has(a_task(phase="Running", attempts=1, startTime="2026-01-10T12:00:00Z"))
+    kubectl.has(pod("hello-1-a", 1, **{"orbiter.dev/agenttask": "hello"}))
+    monkeypatch.setattr(Kubectl, "pass_through", lambda self, *words: 1)
+    result = run("logs", "hello")
+    assert result.exit_code == 1
+    assert "kubectl gave no log of pod hello-1-a; what the agent said" in result.stderr
 
 
 def test_describe_tells_a_task_with_its_conditions_and_events(kubectl: FakeKubectl) -> None:

@@ -54,6 +54,34 @@ def test_watch_tells_each_change_once_and_ends_with_what_came_of_it(kubectl: Fak
     ]
 
 
+def test_why_a_task_does_not_begin_is_told_with_its_reason_and_all_of_its_words(
+    kubectl: FakeKubectl,
+) -> None:
+    why = f"no worker may run in namespace default{' as it is' * 20}; give it the label"
+    kubectl.has(a_task())
+    states = iter(
+        [
+            {"phase": "Pending", "reason": "NamespaceNotServed", "message": why},
+            {"phase": "Pending", "reason": "QuotaExceeded", "message": why},
+            {"phase": "Cancelled", "reason": "Cancelled", "message": "by alice"},
+        ]
+    )
+
+    def next_state() -> None:
+        if state := next(states, None):
+            kubectl.once_told(next_state)
+            kubectl.status("AgentTask", "hello", **state)
+
+    kubectl.once_told(next_state)
+    lines = run("watch", "hello").stdout.splitlines()
+    assert [line.split(maxsplit=2)[2].split(maxsplit=1) for line in lines[:4]] == [
+        ["Pending"],
+        ["Pending", f"NamespaceNotServed: {why}"],
+        ["Pending", f"QuotaExceeded: {why}"],
+        ["Cancelled", "by alice"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("status", "code"),
     [
@@ -253,12 +281,17 @@ def test_a_retry_can_be_followed_and_shown_without_being_made(kubectl: FakeKubec
     assert run("retry", "hello", "--name", "again", "--wait").exit_code == 0
 
 
+def test_help_says_which_tasks_can_be_gone_on_with() -> None:
+    said = " ".join(run("retry", "--help").stdout.split())
+    assert "that failed or were cancelled; one that is Completed can only be done once more" in said
+
+
 @pytest.mark.parametrize(
     ("status", "words", "why"),
     [
         ({"phase": "Running"}, (), "is Running: only one that has ended"),
         ({"phase": "Failed"}, ("--resume",), "no checkpoint to go on from"),
-        ({"phase": "Completed", "checkpoint": {"turns": 3}}, ("--resume",), "no checkpoint"),
+        ({"phase": "Completed", "checkpoint": {"turns": 3}}, ("--resume",), "is Completed: only"),
     ],
 )
 def test_what_cannot_be_tried_again_says_why(

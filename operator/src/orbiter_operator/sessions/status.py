@@ -19,7 +19,7 @@ from typing import NamedTuple
 from orbiter_contracts import POState
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.queues import dead_letter
-from orbiter_contracts.usage import TaskUsage
+from orbiter_contracts.usage import TaskUsage, shown_cost
 from orbiter_operator.kube.models import Condition, ConditionStatus, Event, ProfileStatus
 from orbiter_operator.sessions.models import ObservedSession, SessionPhase, SessionStatus
 
@@ -132,7 +132,7 @@ def _worker_state(old: SessionStatus, state: POState) -> dict[str, object]:
         output_tokens=max(state.output_tokens, before.output_tokens),
         cache_read_tokens=max(state.cache_read_tokens, before.cache_read_tokens),
         cache_write_tokens=max(state.cache_write_tokens, before.cache_write_tokens),
-        cost_usd=_larger(state.cost_usd or None, before.cost_usd),
+        cost_usd=_larger(shown_cost(state.cost_usd) or None, before.cost_usd),
         turns=before.turns,
     )
     return {

@@ -137,6 +137,8 @@ class CheckpointStatus(KubeModel):
     time: Time
     turns: int | None = None
     cost_usd: float | None = Field(None, alias="costUSD")
+    input_tokens: int | None = None
+    output_tokens: int | None = None
     workspace: str | None = None
 
 

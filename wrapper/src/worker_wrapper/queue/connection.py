@@ -201,7 +201,8 @@ class RedisConnection:
                 if isinstance(error, ResponseError) and not _may_pass(error):
                     raise
                 failures += 1
-                if failures >= tries and not (patient and self.insists()):
+                insists = patient and self.insists()
+                if failures >= tries and not insists:
                     raise RedisUnavailableError(
                         f"Redis at {self.where} cannot be used, {failures} tries in a row failed: "
                         f"{explain(error)}"
@@ -212,7 +213,8 @@ class RedisConnection:
                     redis=self.where,
                     error=explain(error),
                     failures=failures,
-                    of=tries,
+                    # no limit holds while somebody insists: "6 of 5" would be a wrong count
+                    **({} if insists else {"of": tries}),
                     delay_seconds=round(delay, 2),
                 )
             await self._sleep(delay)

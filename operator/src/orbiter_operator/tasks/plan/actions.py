@@ -19,7 +19,8 @@ REQUEUE_SECONDS = 30.0
 """After how long a task that waits is reconciled although nothing was heard."""
 NEXT_POD_AFTER = timedelta(seconds=15)
 """How long a Job may take to make its next pod: its pauses double, from 10 s on to minutes."""
-STOPPED_BY_US = ("Cancelled", "ImagePullFailed", "NodeLost", "DisruptionLimitExceeded")
+LIMIT_EXCEEDED = "DisruptionLimitExceeded"
+STOPPED_BY_US = ("Cancelled", "ImagePullFailed", "NodeLost", LIMIT_EXCEEDED)
 """Reasons of outputs whose worker may still be there: its Job has to be deleted."""
 
 

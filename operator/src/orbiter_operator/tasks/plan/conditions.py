@@ -7,7 +7,7 @@
 - Ready: the task has succeeded; with Reconciling until it has ended and Stalled when it ended
   otherwise, as kstatus reads objects of any kind (sigs.k8s.io/cli-utils, pkg/kstatus).
 - Disrupted, once the attempt was: Unknown while its pod has to leave and still works, True until
-  the next one works; then how it went on.
+  the next one works; then how it went on. True for good where that ended the task.
 - Checkpointed, once the attempt has one: False when it is of no use, its workspace being too large.
 - ProfileResolved, where the task has a profile: False says why no attempt begins with it yet.
 - BudgetReserved, where there is an AgentBudget: False while the attempt does not fit into it.
@@ -20,6 +20,7 @@ from typing import Any
 
 from orbiter_contracts import ArtifactsReport, Checkpoint
 from orbiter_contracts.bounds import shortened
+from orbiter_contracts.usage import shown_cost
 from orbiter_operator.budgets.models import Budgeted
 from orbiter_operator.kube.models import (
     Agent,
@@ -152,8 +153,14 @@ class Conditions:
 
 def shown(kept: Checkpoint) -> CheckpointStatus:
     """What the status says of a checkpoint."""
+    cost = None if kept.cost_usd is None else shown_cost(kept.cost_usd)
     return CheckpointStatus(
-        time=kept.time, turns=kept.turns, cost_usd=kept.cost_usd, workspace=kept.workspace
+        time=kept.time,
+        turns=kept.turns,
+        cost_usd=cost,
+        input_tokens=kept.usage.input_tokens if kept.usage else None,
+        output_tokens=kept.usage.output_tokens if kept.usage else None,
+        workspace=kept.workspace,
     )
 
 

@@ -28,6 +28,7 @@ from orbiter_operator.tasks.observed import (
     name_of_job,
 )
 from orbiter_operator.tasks.plan.actions import (
+    LIMIT_EXCEEDED,
     NEXT_POD_AFTER,
     REQUEUE_SECONDS,
     Plan,
@@ -45,8 +46,6 @@ from orbiter_operator.tasks.plan.status import (
     wait,
     write,
 )
-
-LIMIT_EXCEEDED = "DisruptionLimitExceeded"
 
 
 def after_disruption(observed: Observed, now: datetime, attempt: int) -> Plan | None:
@@ -120,7 +119,12 @@ def _count(observed: Observed, now: datetime, attempt: int, why: Explanation) ->
     limit = observed.spec.disruption.limit
     count = observed.status.disruptions + 1
     if count > limit:
-        text = f"disrupted more than {limit} times (spec.disruption.limit), last: {why.message}"
+        often = "once" if limit == 1 else f"{limit} times"
+        anew = "--resume " if goes_on(observed, attempt) else ""
+        text = (
+            f"disrupted more than {often} (spec.disruption.limit); to go on: kubectl orbiter retry "
+            f"{anew}{observed.name}; last: {why.message}"
+        )
         end = Explanation(reason=LIMIT_EXCEEDED, message=text, detail=why.detail)
         output = substitute(observed, now, attempt, end)
         return Plan(

@@ -7,6 +7,7 @@ from itertools import accumulate, takewhile
 from typing import Final
 from unicodedata import east_asian_width
 
+from orbiter_contracts import Checkpoint
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.outcome import Outcome
 from orbiter_operator.budgets.models import Budgeted
@@ -45,6 +46,15 @@ def answered_events(by: str | None, attempt: int) -> tuple[Event, ...]:
         return ()
     message = f"answered by {person(by)}; attempt {attempt} goes on with it"
     return (Event(kind="Normal", reason="Answered", message=message, attempt=attempt),)
+
+
+def inherits_events(task: str | None, kept: Checkpoint | None) -> tuple[Event, ...]:
+    """The Event of a first attempt that goes on with what another task has left."""
+    if task is None or kept is None:
+        return ()
+    message = f"goes on from task {task}: its checkpoint of {kept.time:%H:%M:%S}"
+    turns = f"{kept.turns} turn{'' if kept.turns == 1 else 's'}"
+    return (Event(kind="Normal", reason="Resumed", message=f"{message} ({turns})", attempt=1),)
 
 
 def budget_events(told: Budgeted | None, attempt: int) -> tuple[Event, ...]:

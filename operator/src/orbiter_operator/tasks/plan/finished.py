@@ -10,9 +10,11 @@ from orbiter_contracts import DeveloperWorkerOutput
 from orbiter_contracts.bounds import one_line
 from orbiter_contracts.outcome import Outcome, outcome
 from orbiter_contracts.usage import total_usage
+from orbiter_operator.kube.models import ConditionStatus
 from orbiter_operator.tasks.models import InputRequest, TaskStatus, TranscriptStatus
 from orbiter_operator.tasks.observed import Observed, failures_before, identity, slot_after
 from orbiter_operator.tasks.plan.actions import (
+    LIMIT_EXCEEDED,
     LINGERING,
     STOPPED_BY_US,
     DeleteJob,
@@ -112,9 +114,15 @@ def _finish(
         completion_time=ended,
         duration_ms=took,
         duration=None if took is None else readable(took),
+        disrupted=_disrupted(end),
         **fields | {"progress": None},
     )
     return Plan(status=status, events=(end_event(status),), slot=slot_after(observed, now))
+
+
+def _disrupted(end: Outcome) -> tuple[ConditionStatus, str, str] | None:
+    """The condition Disrupted where that is the end: nothing follows by which it would be over."""
+    return ("True", end.reason, end.message) if end.reason == LIMIT_EXCEEDED else None
 
 
 def _retry(

@@ -29,6 +29,7 @@ from orbiter_operator.tasks.plan.events import (
     budget_events,
     cancelled_words,
     entry_ignored_events,
+    inherits_events,
 )
 from orbiter_operator.tasks.plan.status import (
     asked_something,
@@ -74,7 +75,8 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
     if observed.prompt is None and spoken is None:
         text = observed.prompt_error or "the prompt is not known yet"
         return wait(observed, now, "PromptMissing", text, requeue_after=REQUEUE_SECONDS)
-    inherits = bool(observed.spec.resume_from) and attempt == 1
+    from_task = observed.spec.resume_from if attempt == 1 else None
+    inherits = bool(from_task)
     if inherits and (why := _nothing_to_resume(observed)):
         return give_up(observed, now, "Failed", NOTHING_TO_RESUME, why)
     if observed.behind and attempt == 1:
@@ -100,6 +102,7 @@ def before_attempt(observed: Observed, now: datetime, attempt: int) -> Plan:
             *entry_ignored_events(observed.entry_ignored, attempt),
             *answered_events(_answered_by(observed, attempt), attempt),
             *budget_events(observed.budget, attempt),
+            *inherits_events(from_task, observed.source.checkpoint),
         ),
         slot="take",
         requeue_after=NO_POD_AFTER.total_seconds(),

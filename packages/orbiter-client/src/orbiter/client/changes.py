@@ -145,7 +145,13 @@ def retry_manifest(
             "wrong_phase", f"task {old} is {phase or 'Pending'}: only one that has ended can be "
             "tried again; cancelling ends it",
         )  # fmt: skip
-    if resume and (not status.get("checkpoint") or phase == "Completed"):
+    if resume and phase == "Completed":
+        raise ClientError(
+            "wrong_phase",
+            f"task {old} is Completed: only one that failed or was cancelled can be gone on with; "
+            "without resume it is done once more, from the beginning",
+        )
+    if resume and not status.get("checkpoint"):
         raise ClientError(
             "wrong_phase",
             f"task {old} has no checkpoint to go on from; without resume it begins anew",

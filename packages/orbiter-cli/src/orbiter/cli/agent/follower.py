@@ -7,6 +7,7 @@ from orbiter import Agent
 from orbiter.cli.agent.asking import Asking
 from orbiter.cli.agent.session import Session
 from orbiter.cli.agent.workspace_tools import ask_user
+from orbiter.cli.ui.text import money
 from orbiter.hooks import Hook, HookEvent, HookManager, HookPoint
 from orbiter.swarm import agents_of
 from orbiter.types import OrbiterError, RunResult, ToolResult, Usage
@@ -119,7 +120,7 @@ class Follower:
 
     def _afford(self, event: HookEvent) -> None:
         if self._limit is not None and self.cost is not None and self.cost >= self._limit:
-            raise _StopError(f"the limit of {self._limit:g} USD is reached: {self.cost:.4f} USD")
+            raise _StopError(f"the limit of {self._limit:g} USD is reached: {money(self.cost)} USD")
         if self._limit is not None and self.cost is None:
             raise _StopError(
                 f"what {self._agent.model} costs is not known, so that max-cost-usd cannot be kept"

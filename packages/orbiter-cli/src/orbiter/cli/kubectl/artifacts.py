@@ -19,6 +19,7 @@ from orbiter.cli.kubectl.references import Found, resolve
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
 from orbiter.cli.ui.text import one_line
+from orbiter.client.objects import FINAL
 from orbiter_contracts.artifact_scripts import read_index
 from orbiter_contracts.artifacts import INDEX, MAX_INDEX_BYTES, Artifact, Artifacts
 from orbiter_contracts.object_store import SECRET, StoreAddress
@@ -196,11 +197,21 @@ def keys_of(status: dict[str, Any]) -> Keys:
 
 
 def _nothing(found: Found) -> CommandError:
+    """Why a status tells of none: nothing was asked for, it is too early, or no worker told."""
+    status = found.object.get("status", {})
+    phase = status.get("phase", "Pending")
     if not found.object["spec"].get("artifacts"):
         why = "its spec.artifacts names none"
+    elif phase not in FINAL:
+        why = f"it is {phase}, and a worker keeps them when its attempt ends"
     else:
-        phase = found.object.get("status", {}).get("phase", "Pending")
-        why = f"it is {phase}, and they are kept when an attempt ends"
+        reason = f" ({status['reason']})" if status.get("reason") else ""
+        why = f"it is {phase}{reason}, and no worker was there at its end to keep them"
+        if status.get("checkpoint") and phase != "Completed":
+            why += (
+                "; its checkpoint has what it had written: "
+                f"kubectl orbiter retry {found.name} --resume goes on from there"
+            )
     return CommandError(f"task {found.name} has no artifacts: {why}", ExitCode.NOT_FOUND)
 
 

@@ -13,7 +13,7 @@ from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.ui.input import parse_seconds
 from orbiter.cli.ui.outcome import ExitCode, UsageError
 from orbiter.cli.ui.progress import say
-from orbiter.cli.ui.text import aligned, one_line, plain
+from orbiter.cli.ui.text import aligned, money, one_line, plain
 from orbiter_contracts.costs import Cost, CostSum, label_in, read_keys, sum_costs
 
 FORMS: Final = ("table", "csv", "json")
@@ -113,7 +113,7 @@ def _numbers(row: CostSum) -> dict[str, Any]:
 def _cells(row: CostSum) -> tuple[str, ...]:
     tokens = (_short(row.input_tokens), _short(row.output_tokens))
     counts = (f"{row.tasks:,}", f"{row.sessions:,}", *tokens, f"{row.without_cost:,}")
-    return f"{row.usd:,.4f}", *counts
+    return money(row.usd), *counts
 
 
 def _short(count: int) -> str:
@@ -138,7 +138,7 @@ def _notes(total: CostSum, keys: Sequence[str], rest: float) -> list[str]:
         )
     if rest:
         notes.append(
-            f"{rest:,.4f} USD of it were charged to AgentBudgets and are told by nothing that is "
+            f"{money(rest)} USD of it were charged to AgentBudgets and are told by nothing that is "
             "there: of what was deleted, and of attempts and turns that told no cost"
         )
     if "day" in keys:

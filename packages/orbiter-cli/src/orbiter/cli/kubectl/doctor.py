@@ -7,6 +7,7 @@ unknown, and is no fault.
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -14,7 +15,8 @@ from typing import Any, Final, Literal
 
 import typer
 
-from orbiter.cli.kubectl.client import Kubectl, Object, decode
+from orbiter.cli.kubectl.client import Kubectl, decode
+from orbiter.cli.kubectl.doctor_installation import LABELS, of_installations, operators_leases
 from orbiter.cli.kubectl.doctor_objects import differs, held, not_ready, reached_by, trouble_of
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
@@ -28,7 +30,6 @@ CRDS: Final = (
 )
 OLDEST: Final = (1, 30)
 """What the CRDs' rules and the admission policies need."""
-_LABELS: Final = "--selector=app.kubernetes.io/name=orbiter"
 _WORKERS: Final = "--selector=app.kubernetes.io/name=agent-worker"
 _SECRETS: Final = ("orbiter-developer", "orbiter-redis")
 _NOT_SERVED: Final = (
@@ -132,7 +133,9 @@ def _crds(kubectl: Kubectl) -> Finding:
 
 def _programs(kubectl: Kubectl) -> Finding:
     """Operator, Redis and server, as far as the chart has made them."""
-    programs = kubectl.list_all("deployments,statefulsets", _LABELS, everywhere=True)
+    programs = kubectl.list_all("deployments,statefulsets", LABELS, everywhere=True)
+    with suppress(CommandError):  # without a right to see Leases they are those of the cluster
+        programs = of_installations(programs, operators_leases(kubectl))
     operators = [each for each in programs if reached_by(each) == "operator"]
     if not operators:
         chart = "helm install orbiter helm/orbiter -n orbiter-system; helm/orbiter/README.md"
@@ -142,39 +145,36 @@ def _programs(kubectl: Kubectl) -> Finding:
         parts = ", ".join(sorted(f"{reached_by(each)}" for each in programs))
         where = one_line(operators[0]["metadata"]["namespace"], 63)
         return Finding("programs", "ok", f"{parts} ready in namespace {where}")
-    pods = kubectl.list_all("pods", _LABELS, everywhere=True)
-    why = next((said for pod in pods if (said := trouble_of(pod))), "")
-    text = "; ".join(wrong) + (f"; {why}" if why else "")
     where = operators[0]["metadata"]["namespace"]
+    pods = kubectl.list_all("pods", LABELS, namespace=where)
+    text = "; ".join([*wrong, *[said for pod in pods if (said := trouble_of(pod))][:1]])
     step = f"kubectl get pods -n {where}, kubectl logs -n {where} on what does not run"
     return Finding("programs", "FAIL", text, step)
 
 
-def _lease(kubectl: Kubectl) -> Object | None:
-    leases = kubectl.list_all("leases", _LABELS, everywhere=True)
-    return next(iter(leases), None)
-
-
 def _leader(kubectl: Kubectl, now: datetime) -> Finding:
-    lease = _lease(kubectl)
-    if lease is None:
-        return Finding("leader", "FAIL", "there is no Lease", "upgrade the chart, which makes it")
-    holder, age, duration = held(lease, now)
-    if not holder:
-        return Finding("leader", "FAIL", "no operator is active", "look at the operators' logs")
-    if age is not None and age > duration + _CLOCK_SECONDS:
-        text = f"{holder} was active until {age:.0f} s ago"
-        return Finding("leader", "FAIL", text, "look at the operators' logs")
-    return Finding("leader", "ok", f"{holder} is active")
+    active = []
+    for lease in operators_leases(kubectl):
+        holder, age, duration = held(lease, now)
+        where = one_line(lease["metadata"]["namespace"], 63)
+        wrong = "" if holder else "no operator is active"
+        if holder and age is not None and age > duration + _CLOCK_SECONDS:
+            wrong = f"{holder} was active until {age:.0f} s ago"
+        if wrong:
+            text = f"{wrong} in namespace {where}"
+            return Finding("leader", "FAIL", text, "look at the operators' logs there")
+        active.append(f"{holder} is active in namespace {where}")
+    if active:
+        return Finding("leader", "ok", ", ".join(active))
+    return Finding("leader", "FAIL", "there is no Lease", "upgrade the chart, which makes it")
 
 
 def _clock(kubectl: Kubectl, now: datetime) -> Finding:
     """The active operator writes its time every few seconds: it should be that of this machine."""
-    lease = _lease(kubectl)
-    _, age, _ = held(lease, now) if lease else ("", None, 0)
-    if age is None:
+    ages = [age for each in operators_leases(kubectl) if (age := held(each, now)[1]) is not None]
+    if not ages:
         return Finding("clock", "?", "no operator has said what time it is")
-    if age < -_CLOCK_SECONDS:
+    if (age := min(ages)) < -_CLOCK_SECONDS:
         text = f"the cluster's clock is {-age:.0f} s ahead of this machine's"
         return Finding("clock", "FAIL", text, "set both by NTP: times in status and Events differ")
     return Finding("clock", "ok", "the cluster's and this machine's agree")

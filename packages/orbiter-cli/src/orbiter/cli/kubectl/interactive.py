@@ -10,7 +10,7 @@ import typer
 
 from orbiter.cli.kubectl.turns import Turns, problem
 from orbiter.cli.ui.outcome import CommandError, ExitCode
-from orbiter.cli.ui.text import seconds
+from orbiter.cli.ui.text import money, seconds
 from orbiter_contracts import POWorkerOutput
 
 _QUIT = ("/quit", "/exit")
@@ -66,7 +66,7 @@ def _summary(output: POWorkerOutput, elapsed: float) -> str:
     if output.usage is not None:
         parts.append(f"{output.usage.input_tokens:,} + {output.usage.output_tokens:,} tokens")
         if output.usage.cost_usd is not None:
-            parts.append(f"{output.usage.cost_usd:.4f} USD")
+            parts.append(f"{money(output.usage.cost_usd)} USD")
     return " · ".join(parts)
 
 

@@ -3,12 +3,14 @@
 import re
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from orbiter.cli.kubectl.client import Kubectl, Object
 from orbiter.cli.kubectl.references import Found, Kind, resolve
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import Progress, say
+from orbiter.cli.ui.text import moment
 from orbiter.client.objects import FINAL as ENDED
 
 LABELS: Final[dict[Kind, str]] = {
@@ -18,6 +20,8 @@ LABELS: Final[dict[Kind, str]] = {
 ATTEMPT: Final = "orbiter.dev/attempt"
 _ATTEMPT_NUMBER: Final = re.compile("[0-9]{1,9}")
 _LOOK_AGAIN_SECONDS: Final = 0.5
+_REDIS_KEEPS: Final = timedelta(days=7)
+"""For how long transcripts are in Redis behind their last event."""
 
 
 def run_logs(
@@ -53,7 +57,11 @@ def run_logs(
     words += ["--follow"] if follow else []
     words += ["--previous"] if previous else []
     words += [f"--tail={tail}"] if tail is not None else []
-    return ExitCode.FAILED if kubectl.pass_through(*words) else ExitCode.OK
+    if not kubectl.pass_through(*words):
+        return ExitCode.OK
+    if instead := _instead(found, attempt):  # an evicted pod may be there and have no log
+        say(f"kubectl gave no log of pod {pod['metadata']['name']}{instead}", err=True)
+    return ExitCode.FAILED
 
 
 def newest(pods: Sequence[Object], attempt: int | None = None) -> Object | None:
@@ -103,8 +111,34 @@ def _no_pod(found: Found, attempt: int | None) -> CommandError:
             " starts one",
             ExitCode.WAITING,
         )
-    which = f"attempt {attempt} of task {found.name}" if attempt else f"task {found.name}"
-    why = found.object.get("status", {}).get("message") or "it has not started"
-    if _phase(found) in ENDED:
-        why = "pods go with their Job, an hour after its end unless the chart says otherwise"
-    return CommandError(f"{which} is {_phase(found)} and has no pod: {why}")
+    status, phase = found.object.get("status", {}), _phase(found)
+    begun = int(status.get("attempts") or 0)
+    if attempt is not None and attempt > begun:
+        return CommandError(
+            f"task {found.name} is {phase} and has begun {begun} attempts: there is no {attempt}",
+            ExitCode.NOT_FOUND,
+        )
+    if not begun:
+        why = status.get("message") or "it has not started"
+        return CommandError(f"task {found.name} is {phase} and has no pod: {why}")
+    which = f"attempt {attempt or begun} of task {found.name}"
+    gone = f"the pod of {which} is gone, and its log with it; the task is {phase}"
+    return CommandError(f"{gone}{_instead(found, attempt)}")
+
+
+def _instead(found: Found, attempt: int | None) -> str:
+    """Where to read what an agent said whose log is gone; empty when that is gone, too."""
+    if found.kind != "AgentTask" or not _has_transcript(found.object.get("status", {})):
+        return ""
+    which = f" --attempt {attempt}" if attempt else ""
+    return f"; what the agent said and did: kubectl orbiter transcript {found.reference}{which}"
+
+
+def _has_transcript(status: Object) -> bool:
+    if (status.get("transcript") or {}).get("store"):
+        return True
+    ended = moment(status.get("completionTime"))
+    if ended is not None and datetime.now(UTC) - ended > _REDIS_KEEPS:
+        return False
+    # a worker has begun, and so has its transcript
+    return bool(status.get("startTime"))

@@ -23,6 +23,7 @@ from orbiter.cli.kubectl.options import (
     Profile,
     PromptFile,
     RedisUrl,
+    Resume,
     SessionName,
     SystemPrompt,
     TaskName,
@@ -190,9 +191,7 @@ def retry(
     kubectl: Kubectl,
     name: TaskName,
     new_name: NewName = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with its conversation and its workspace.")
-    ] = False,
+    resume: Resume = False,
     max_cost: MaxCost = None,
     wait: Wait = False,
     timeout: Timeout = None,

@@ -87,3 +87,11 @@ Timeout = Annotated[
     str | None,
     typer.Option("--timeout", help="Give up after this time, e.g. 90s, 30m.", show_default=False),
 ]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Go on with its conversation and its workspace, from its last checkpoint. For tasks "
+        "that failed or were cancelled; one that is Completed can only be done once more.",
+    ),
+]

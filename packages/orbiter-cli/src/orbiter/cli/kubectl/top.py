@@ -10,7 +10,7 @@ from orbiter.cli.kubectl.questions import BOTH
 from orbiter.cli.ui.input import parse_seconds
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
-from orbiter.cli.ui.text import aligned, moment, one_line, plain, seconds
+from orbiter.cli.ui.text import aligned, moment, money, one_line, plain, seconds
 
 _AWAKE: Final = ("Waking", "Ready", "Busy")
 _DOES: Final = 50
@@ -73,13 +73,13 @@ def working(found: list[Object], now: datetime) -> list[Line]:
 def render(lines: list[Line]) -> str:
     """The table, and what it comes to."""
     costs = [line.cost for line in lines if line.cost is not None]
-    total = f"{sum(costs):.4f} USD, {sum(line.tokens for line in lines):,} tokens"
+    total = f"{money(sum(costs))} USD, {sum(line.tokens for line in lines):,} tokens"
     tasks = sum(line.name.startswith("at/") for line in lines)
     head = f"at work: {tasks} tasks, {len(lines) - tasks} sessions; {total}"
     rows = [
         (
             *(line.namespace, line.name, line.agent, line.phase, seconds(line.elapsed)),
-            *("-" if line.cost is None else f"{line.cost:.4f}", f"{line.tokens:,}", line.does),
+            *("-" if line.cost is None else money(line.cost), f"{line.tokens:,}", line.does),
         )
         for line in lines
     ]
@@ -89,13 +89,14 @@ def render(lines: list[Line]) -> str:
 def _task(task: Object, now: datetime) -> Line:
     status = task["status"]
     usage, kept = status.get("usage") or {}, status.get("checkpoint") or {}
-    # what earlier attempts have cost, and this one by its last checkpoint
+    # what earlier attempts have cost and read, and this one by its last checkpoint
     known = [
         part["costUSD"] for part in (usage, kept) if isinstance(part.get("costUSD"), int | float)
     ]
     does = status.get("progress") or status.get("message") or ""
     since = status.get("startTime")
-    return _line(task, "at", since, now, sum(known) if known else None, does)
+    line = _line(task, "at", since, now, sum(known) if known else None, does)
+    return line._replace(tokens=line.tokens + _tokens(kept))
 
 
 def _session(session: Object, now: datetime) -> Line:
@@ -127,9 +128,13 @@ def _line(
         phase=str(status.get("phase")),
         elapsed=max((now - began).total_seconds(), 0.0) if began else 0.0,
         cost=cost,
-        tokens=int(usage.get("inputTokens") or 0) + int(usage.get("outputTokens") or 0),
+        tokens=_tokens(usage),
         does=one_line(does, _DOES),
     )
+
+
+def _tokens(part: Object) -> int:
+    return int(part.get("inputTokens") or 0) + int(part.get("outputTokens") or 0)
 
 
 def _agent(found: Object) -> Any:

@@ -13,7 +13,7 @@ from orbiter.cli.kubectl.transcript_archive import Access, whole
 from orbiter.cli.kubectl.transcript_source import TranscriptSource
 from orbiter.cli.ui.outcome import CommandError, ExitCode
 from orbiter.cli.ui.progress import say
-from orbiter.cli.ui.text import one_line, seconds
+from orbiter.cli.ui.text import money, one_line, seconds
 from orbiter_contracts.transcript import AnyEvent
 
 FORMS: Final = ("md", "json")
@@ -101,7 +101,7 @@ def _shown(event: AnyEvent) -> str:
         case "error":
             return f"**Error:** {one_line(event.error, 1000)}"
         case "verdict":
-            cost = f", {event.cost_usd:.4f} USD" if event.cost_usd is not None else ""
+            cost = f", {money(event.cost_usd)} USD" if event.cost_usd is not None else ""
             why = f" ({event.reason})" if event.reason else ""
             return f"**{event.status}**{why}{cost}\n\n{event.text}".strip()
         case "cut":

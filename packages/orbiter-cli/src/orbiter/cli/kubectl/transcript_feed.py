@@ -23,7 +23,7 @@ from orbiter.cli.kubectl.screen import Screen
 from orbiter.cli.kubectl.transcript_source import OF_TASKS
 from orbiter.cli.kubectl.transcript_text import Line, Renderer
 from orbiter.cli.ui.outcome import CommandError
-from orbiter.cli.ui.text import moment, one_line, seconds
+from orbiter.cli.ui.text import moment, money, one_line, seconds
 from orbiter_contracts.transcript_reading import TranscriptReader, read_entry
 
 _PAUSES: Final = (0.2, 1.0)
@@ -190,7 +190,7 @@ class _Attempt:
         before = (status.get("usage") or {}).get("costUSD")
         known = [cost for cost in (before, self.renderer.cost) if cost is not None]
         if known:
-            parts.append(f"{sum(known):.4f} USD")
+            parts.append(f"{money(sum(known))} USD")
         if any(self.renderer.tokens):
             read, written = self.renderer.tokens
             parts.append(f"{read:,} + {written:,} tokens")

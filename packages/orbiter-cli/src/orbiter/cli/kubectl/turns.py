@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 from orbiter.cli.kubectl.client import Kubectl
@@ -65,7 +65,9 @@ class Turns:
         answer, check_at = Answer(), _CHECK_SECONDS
         while True:
             doing = self._doing(request)
-            self.progress.waiting(doing, self._standing(doing))
+            why = self._why(doing)
+            standing = f"{self.session.phase or 'new':<7}  {why or doing}"
+            self.progress.waiting(doing, standing, unusual=bool(why))
             for output in self.conversation.hear(_TICK_MS):
                 if output.request_id in self.unanswered[:-1]:
                     self._late(output)
@@ -116,11 +118,9 @@ class Turns:
     def _is_overslept(self) -> bool:
         return self.session.phase == "Asleep" and self.progress.elapsed > _STILL_ASLEEP_SECONDS
 
-    def _standing(self, doing: str) -> str:
-        """The session's phase, and why no answer is there yet."""
-        works = doing.startswith(("thinking", "busy", "sent"))
-        why = "" if works else self.session.why
-        return f"{self.session.phase or 'new':<7}  {why or doing}"
+    def _why(self, doing: str) -> str:
+        """What keeps an answer from being there; empty while somebody works, or is woken."""
+        return "" if doing.startswith(("thinking", "busy", "sent")) else self.session.why
 
     def _check_session(self) -> None:
         """End the wait for what will not come; an API server that is away proves nothing."""
@@ -159,7 +159,7 @@ def open_turns(kubectl: Kubectl, name: str, redis_url: str | None) -> Iterator[T
     progress = Progress()
     session = taken_up(kubectl, name, progress)
     session.check()
-    with ended_by_signals(), RedisForward(kubectl, redis_url) as forward:
+    with ended_by_signals(), _opened(kubectl, redis_url, session) as forward:
         try:
             yield Turns(kubectl, session, Conversation(forward, session), progress)
         except KeyboardInterrupt:
@@ -168,3 +168,17 @@ def open_turns(kubectl: Kubectl, name: str, redis_url: str | None) -> Iterator[T
         finally:
             progress.done()
             progress.end_line()
+
+
+@contextmanager
+def _opened(kubectl: Kubectl, redis_url: str | None, session: Session) -> Iterator[RedisForward]:
+    """The way to Redis; where there is none, why the session could not answer is said as well."""
+    with ExitStack() as opened:
+        try:
+            forward = opened.enter_context(RedisForward(kubectl, redis_url))
+        except CommandError as error:
+            if not session.why:
+                raise
+            told = f"session {session.name} is {session.phase}, {session.why}"
+            raise CommandError(f"{told}; {error}", error.code) from None
+        yield forward

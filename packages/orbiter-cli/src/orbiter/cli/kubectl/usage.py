@@ -9,7 +9,7 @@ from orbiter.cli.kubectl.client import Kubectl
 from orbiter.cli.kubectl.references import Found, resolve
 from orbiter.cli.ui.outcome import ExitCode
 from orbiter.cli.ui.progress import say
-from orbiter.cli.ui.text import facts_table
+from orbiter.cli.ui.text import facts_table, money
 
 _TOKENS = {
     "inputTokens": "input tokens",
@@ -48,7 +48,7 @@ def _table(found: Found) -> str:
         "model calls": usage.get("turns") or None,
     }
     facts |= {label: _count(usage.get(field)) for field, label in _TOKENS.items()}
-    facts["cost"] = None if cost is None else f"{cost:.4f} USD"
+    facts["cost"] = None if cost is None else f"{money(cost)} USD"
     if not usage:
         facts["spent"] = "nothing yet"
     return facts_table(facts)

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _PAUSES: Final = (0.1, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries of a watch that does not come about: an API server restarts meanwhile."""
+_USUAL: Final = ("Pending", "Starting")
+_LONGEST: Final = (160, 400)
+"""Characters of a line; one that says why nothing begins has its next step at its end."""
 _EXIT_CODES: Final = {
     "Completed": ExitCode.OK,
     "Failed": ExitCode.FAILED,
@@ -184,7 +187,7 @@ def _killed_after(child: "Popen[str]", timeout: int | None, progress: Progress) 
 
 def _telling(status: Object, *, live: bool) -> tuple[Any, ...]:
     """What is worth a new line when it changes; what the agent does is seen better `live`."""
-    fields = ("phase", "message", "attempts", *(() if live else ("progress",)))
+    fields = ("phase", "reason", "message", "attempts", *(() if live else ("progress",)))
     return tuple(status.get(field) for field in fields)
 
 
@@ -197,7 +200,12 @@ def _tell(screen: Screen, task: Object, *, as_json: bool) -> None:
     about = [status.get("progress") if phase == "Running" else None, status.get("message")]
     if phase == "InputRequired" and question_of(task) is None:
         about = ["answered; a new Job goes on with it"]
-    text = one_line(next((each for each in about if each), ""), 160)
+    text = next((each for each in about if each), "")
+    reason = status.get("reason")
+    # the table at the end has the reason of an end, and of work that goes well there is none
+    if phase == "Pending" and reason and reason not in _USUAL:
+        text = f"{reason}: {text}" if text else str(reason)
+    text = one_line(text, _LONGEST[phase == "Pending"])
     elapsed = seconds(screen.progress.elapsed)
     screen.tell(f"{elapsed:>8}  {phase:<13}  {text}".rstrip())
     if phase not in ENDED:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from orbiter.cli.task.run import Ask, LocalStatus
-from orbiter.cli.ui.text import plain
+from orbiter.cli.ui.text import money, plain
 
 _COLUMNS = ("NAME", "PHASE", "AGENT", "MESSAGE", "DURATION", "COST", "ATTEMPTS", "REASON")
 
@@ -85,7 +85,7 @@ class Display:
             self._agent,
             plain(status.message),
             "" if status.duration_ms is None else _readable(status.duration_ms / 1000),
-            "" if cost is None else f"{cost:.6g}",
+            "" if cost is None else money(cost),
             str(status.attempts),
             status.reason,
         )

@@ -57,16 +57,21 @@ class Progress:
         """Seconds since `start`."""
         return self._clock() - self._since
 
-    def waiting(self, what: str, line: str = "") -> None:
+    def waiting(self, what: str, line: str = "", *, unusual: bool = False) -> None:
         """Show what is waited for, and for how long already; not in the middle of an answer.
 
         Args:
             what: What a terminal shows.
             line: What is said where there is none, if it is more than that.
+            unusual: Whether something keeps it from beginning: that is said at once and whole, at
+                a terminal too, whose line has no room for it.
         """
         if self._console.is_terminal:
+            if unusual and not self._mid_line and line != self._said:
+                self._said = line
+                self.note(f"{seconds(self.elapsed):>8}  {line}")
             self.shows(f"{what} {seconds(self.elapsed)}")
-        elif not self._mid_line and self.elapsed >= _QUIET_SECONDS:
+        elif not self._mid_line and (unusual or self.elapsed >= _QUIET_SECONDS):
             self._says(line or what)
 
     def _says(self, line: str) -> None:

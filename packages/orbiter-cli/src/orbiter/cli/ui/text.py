@@ -55,6 +55,15 @@ def ago(text: str | None, now: datetime) -> str:
     return "-" if then is None else f"{seconds(max(0.0, (now - then).total_seconds()))} ago"
 
 
+def money(usd: float) -> str:
+    """US dollars as people read them, the one way for every table and sentence.
+
+    >>> money(0.13208399999999998), money(1234.5)
+    ('0.1321', '1,234.5000')
+    """
+    return f"{usd:,.4f}"
+
+
 def spent(usage: Mapping[str, Any]) -> str:
     """One line of what was spent, from a status' `usage`; empty when nothing is known.
 
@@ -66,7 +75,7 @@ def spent(usage: Mapping[str, Any]) -> str:
     read, written = usage.get("inputTokens", 0), usage.get("outputTokens", 0)
     text = f"{read:,} + {written:,} tokens"
     cost = usage.get("costUSD")
-    return text if cost is None else f"{text}, {cost:.4f} USD"
+    return text if cost is None else f"{text}, {money(cost)} USD"
 
 
 def one_line(text: str, width: int = 100) -> str:
