@@ -3,7 +3,7 @@
 
 The end-to-end tests take the longest, one after the other because they share a cluster, and wait
 for most of that time. So they begin as soon as cluster and images are there, and all else runs
-beside them, at a lower priority: unit tests, which compute; integration tests, which wait, four at
+beside them, at a lower priority: unit tests, which compute; integration tests, which wait, five at
 a time; and what asks the chart or the API server alone.
 Behind them come three minutes of random faults on the same cluster, which nobody else may use then:
 what asks the API server waits for their end.
@@ -52,7 +52,7 @@ ON_THE_API_SERVER = ("helm/tests", "tests/integration")
 NICE = ("nice", "-n", "10")
 UNIT = "not integration and not cluster and not e2e and not upgrade"
 # Files are spread over processes: integration tests wait much, unit tests compute.
-COMPUTING, WAITING = ("-n", "2", "--dist", "loadfile"), ("-n", "4", "--dist", "loadfile")
+COMPUTING, WAITING = ("-n", "2", "--dist", "loadfile"), ("-n", "5", "--dist", "loadfile")
 PREPARATION: list[tuple[str, Sequence[str]]] = [
     ("cluster up", [*CLUSTER, "up"]),
     ("images", [sys.executable, str(ROOT / "images/build.py")]),

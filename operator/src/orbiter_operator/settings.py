@@ -281,10 +281,7 @@ class Settings(BaseSettings):
     def _wanted(cls, value: bool, info: ValidationInfo) -> bool:
         store = info.data.get("artifacts_store")
         if store is not None and store.insecure and not value:
-            raise ValueError(
-                f"{store.endpoint} of the artifacts' store has no TLS, so that keys and files "
-                "could be read on the way; use https://, or say true here"
-            )
+            raise ValueError(f"{store.endpoint} has no TLS; use https://, or say true here")
         return value
 
     @cached_property
