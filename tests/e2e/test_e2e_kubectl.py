@@ -121,7 +121,7 @@ def test_a_task_that_has_ended_is_tried_again(plugin: Plugin) -> None:
     plugin.run("submit", "[[result]]", "--name", "quick", "--wait")
     told = plugin.run("retry", "quick", "--name", "quick-again", "--max-cost", "2", "--wait")
     assert "Completed" in told
-    assert "no checkpoint" in plugin.run("retry", "quick", "--resume", code=1)
+    assert "is Completed: only one that failed" in plugin.run("retry", "quick", "--resume", code=1)
 
 
 def test_a_sleeping_session_answers_and_remembers(plugin: Plugin, alice: str) -> None:
